@@ -28,7 +28,7 @@ pub enum TicketKeysFault {
     },
     /// Another process is changing files of this folder.
     Busy,
-    /// The new file cannot be written, so the old one has stayed.
+    /// The new file cannot be written in the place of the old one.
     Write(io::Error),
     /// The system has no random numbers.
     Random,
@@ -74,8 +74,8 @@ impl fmt::Display for TicketKeysError {
             ),
             TicketKeysFault::Write(error) => write!(
                 f,
-                "{path}: the new ticket keys cannot be written: {error}; nothing has changed; run this as the file's \
-                 owner, where its folder may be written to"
+                "{path}: the new ticket keys cannot be written: {error}; run this as the file's owner, where its \
+                 folder may be written to"
             ),
             TicketKeysFault::Random => write!(
                 f,

@@ -29,25 +29,31 @@ const HEAD: &[u8] =
 /// # Errors
 /// When the file cannot be used as it is, or a new one cannot be written in its place.
 pub fn rotate_ticket_keys(path: &Path) -> Result<usize, TicketKeysError> {
-    let write_failed = |source| TicketKeysError::new(path, TicketKeysFault::Write(source));
-    let place = place_of(path).map_err(write_failed)?;
+    rotate(path).map_err(|fault| TicketKeysError::new(path, fault))
+}
+
+fn rotate(path: &Path) -> Result<usize, TicketKeysFault> {
+    let place = place_of(path).map_err(TicketKeysFault::Write)?;
     let folder = match place.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let folder = File::open(folder).map_err(write_failed)?;
+    let folder = File::open(folder).map_err(TicketKeysFault::Write)?;
     // Two rotations at a time would lose one of the keys. File systems without locks are used without.
     if flock(&folder, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-        return Err(TicketKeysError::new(path, TicketKeysFault::Busy));
+        return Err(TicketKeysFault::Busy);
     }
     let (text, old) = match read_text(&place) {
         Ok((text, file)) => (text, Some(file)),
-        Err(error) if is_missing(&error) => (Zeroizing::new(HEAD.to_vec()), None),
-        Err(error) => return Err(error),
+        Err(TicketKeysFault::Read(error)) if error.kind() == io::ErrorKind::NotFound => {
+            (Zeroizing::new(HEAD.to_vec()), None)
+        }
+        Err(fault) => return Err(fault),
     };
-    let (text, count) = rotated(&text).map_err(|fault| TicketKeysError::new(path, fault))?;
+    let (text, count) = rotated(&text)?;
     let old = old.map(|old| old.metadata()).transpose();
-    replace(&place, &folder, &text, old.map_err(write_failed)?.as_ref()).map_err(write_failed)?;
+    let replaced = old.and_then(|old| replace(&place, &folder, &text, old.as_ref()));
+    replaced.map_err(TicketKeysFault::Write)?;
     Ok(count)
 }
 
@@ -57,10 +63,6 @@ fn place_of(path: &Path) -> io::Result<PathBuf> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
         _ => path.canonicalize(),
     }
-}
-
-fn is_missing(error: &TicketKeysError) -> bool {
-    matches!(error.fault(), TicketKeysFault::Read(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
 /// The text of a file with a new key, or with two where there was none, and the number of its keys.

@@ -22,6 +22,8 @@ const TIME_LEN: usize = 8;
 /// A ticket is the key's name, a nonce, and the sealed time of its making with the session. Many servers choose nonces at
 /// random for one key and know nothing of each other's, so two tickets may get the same one. By AES-GCM that would
 /// disclose the key that authenticates; by AES-GCM-SIV (RFC 8452) it shows at most that two tickets are equal.
+///
+/// AWS-LC wipes what it derives from the key when it frees it.
 pub(super) struct Key {
     name: [u8; NAME_LEN],
     sealing: LessSafeKey,
@@ -57,11 +59,11 @@ impl Key {
 
     /// Seals a session that is in a ticket made at `time`, in seconds since 1970.
     pub(super) fn seal(&self, time: u64, session: &[u8]) -> Option<Vec<u8>> {
-        let mut ticket =
-            Vec::with_capacity(HEAD_LEN + TIME_LEN + session.len().checked_add(TAG_LEN)?);
-        if ticket.capacity() > TICKET_MAX {
+        let len = HEAD_LEN + TIME_LEN + session.len() + TAG_LEN;
+        if len > TICKET_MAX {
             return None;
         }
+        let mut ticket = Vec::with_capacity(len);
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
         ticket.extend(self.name);

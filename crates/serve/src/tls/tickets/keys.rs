@@ -48,8 +48,8 @@ impl TicketKeys {
     /// # Errors
     /// When it cannot be read, all users may read or change it, or a line is not a key.
     pub fn read(path: &Path) -> Result<Self, TicketKeysError> {
-        let (text, _) = read_text(path)?;
-        Self::parse(&text).map_err(|fault| TicketKeysError::new(path, fault))
+        let keys = read_text(path).and_then(|(text, _)| Self::parse(&text));
+        keys.map_err(|fault| TicketKeysError::new(path, fault))
     }
 
     pub(super) fn parse(text: &[u8]) -> Result<Self, TicketKeysFault> {
@@ -129,8 +129,8 @@ fn now() -> Option<u64> {
 
 /// Reads the text of a file of keys, and returns the file too. The group may read it: credentials of service managers and
 /// secrets of clusters are often the group's.
-pub(super) fn read_text(path: &Path) -> Result<(Zeroizing<Vec<u8>>, File), TicketKeysError> {
-    let failed = |source| TicketKeysError::new(path, TicketKeysFault::Read(source));
+pub(super) fn read_text(path: &Path) -> Result<(Zeroizing<Vec<u8>>, File), TicketKeysFault> {
+    let failed = TicketKeysFault::Read;
     // A pipe without a writer would otherwise keep the server waiting.
     let mut options = OpenOptions::new();
     let no_wait = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
@@ -141,7 +141,7 @@ pub(super) fn read_text(path: &Path) -> Result<(Zeroizing<Vec<u8>>, File), Ticke
         return Err(failed(io::Error::other("it is not a regular file")));
     }
     if found.permissions().mode() & 0o006 != 0 {
-        return Err(TicketKeysError::new(path, TicketKeysFault::Public));
+        return Err(TicketKeysFault::Public);
     }
     // All of it from the start, so that no copy of a key is left where it grew.
     let mut text = Zeroizing::new(Vec::with_capacity(FILE_MAX + 1));

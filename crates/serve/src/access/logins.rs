@@ -9,7 +9,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use zeroize::Zeroize;
 
 use super::credentials::Credentials;
@@ -30,8 +30,10 @@ const WRONG_REMEMBERED: Duration = Duration::from_secs(10);
 /// Failures of an address that may come at once, and the time in which one more is allowed.
 const FAILURES: u32 = 10;
 const FAILURE_INTERVAL: Duration = Duration::from_secs(6);
-/// Longest time that a request waits for its turn.
+/// Longest time that a request waits for its turn, and before that for the logins that its address has in flight.
 const TURN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit on the requests of one address that wait for its logins in flight.
+const WAITING_MAX: usize = 32;
 /// Limits on what is remembered, each for one of two generations.
 const RIGHT_MAX: usize = 4096;
 const ADDRESSES_MAX: usize = 8192;
@@ -46,8 +48,7 @@ pub(crate) struct Logins {
 }
 
 struct State {
-    /// Results of logins in flight.
-    in_flight: HashMap<(IpAddr, Fingerprint), watch::Receiver<Option<Login>>>,
+    in_flight: HashMap<IpAddr, InFlight>,
     /// Users by the fingerprints of right passwords, until some time.
     right: Recent<Fingerprint, (Arc<str>, Instant)>,
     attempts: Recent<IpAddr, Attempts>,
@@ -55,9 +56,18 @@ struct State {
     aged: Instant,
 }
 
+/// Logins of an address whose passwords are being hashed, or wait for that.
+#[derive(Default)]
+struct InFlight {
+    results: HashMap<Fingerprint, watch::Receiver<Option<Login>>>,
+    /// Tells the requests that wait for a failure of the address when one of these logins ends.
+    ended: watch::Sender<()>,
+}
+
 /// Failures of an address.
 #[derive(Default)]
 struct Attempts {
+    /// Wrong passwords. A login in flight is counted too, until it is found right.
     meter: Meter,
     last_wrong: Option<(Fingerprint, Instant)>,
 }
@@ -83,6 +93,9 @@ enum Begun {
     Known(Login),
     /// Another request of the same address brought the same password, and its result is this one's.
     InFlight(watch::Receiver<Option<Login>>),
+    /// All failures of the address that are left are those of its logins in flight. The caller begins again when one of
+    /// them has ended.
+    Later(watch::Receiver<()>),
     /// The caller has the password hashed.
     Here(watch::Sender<Option<Login>>, watch::Receiver<Option<Login>>),
 }
@@ -128,23 +141,33 @@ impl Logins {
             return Login::Wrong;
         };
         let fingerprint = self.fingerprint(users, &credentials);
-        let begun = self.lock().begin(fingerprint, client, &self.failures);
-        let mut result = match begun {
-            Begun::Known(login) => return login,
-            Begun::InFlight(result) => result,
-            Begun::Here(sender, result) => {
-                let attempt = Attempt {
-                    logins: Arc::clone(self),
-                    users: Arc::clone(users),
-                    client,
-                    fingerprint: self.fingerprint(users, &credentials),
-                    credentials,
-                    result: Login::Busy,
-                    sender,
-                };
-                // A task of its own, since other requests wait for the result too, and this one's client may go away.
-                drop(tokio::spawn(attempt.run()));
-                result
+        let deadline = tokio::time::Instant::now() + TURN_TIMEOUT;
+        let mut result = loop {
+            let begun = self.lock().begin(&fingerprint, client, &self.failures);
+            match begun {
+                Begun::Known(login) => return login,
+                Begun::InFlight(result) => break result,
+                Begun::Later(mut ended) => {
+                    // An error of the channel says that the last login has ended.
+                    if timeout_at(deadline, ended.changed()).await.is_err() {
+                        return Login::Busy;
+                    }
+                }
+                Begun::Here(sender, result) => {
+                    let attempt = Attempt {
+                        logins: Arc::clone(self),
+                        users: Arc::clone(users),
+                        client,
+                        fingerprint,
+                        credentials,
+                        result: Login::Busy,
+                        sender,
+                    };
+                    // A task of its own, since other requests wait for the result too, and this one's client may go
+                    // away.
+                    drop(tokio::spawn(attempt.run()));
+                    break result;
+                }
             }
         };
         let login = result.wait_for(Option::is_some).await;
@@ -184,35 +207,41 @@ impl Logins {
 impl State {
     /// Begins a login, unless its result is known or in flight. The order matters: a guess is compared with remembered
     /// passwords only if the address has a failure left, and takes that failure if it fits none. Otherwise guesses that
-    /// come at once, or after too many failures, would cost nothing.
-    fn begin(&mut self, fingerprint: Fingerprint, client: IpAddr, failures: &Rate) -> Begun {
+    /// come at once, or after too many failures, would cost nothing. For the same reason a guess waits if only logins in
+    /// flight stand in its way: one of them may be right and give its failure back.
+    fn begin(&mut self, fingerprint: &Fingerprint, client: IpAddr, failures: &Rate) -> Begun {
         let now = Instant::now();
-        let place = (client, fingerprint);
-        if let Some(result) = self.in_flight.get(&place) {
+        let in_flight = self.in_flight.get(&client);
+        if let Some(result) = in_flight.and_then(|logins| logins.results.get(fingerprint)) {
             return Begun::InFlight(result.clone());
         }
         let attempts = self.attempts.get_or_default(client);
         if let Some((wrong, until)) = &attempts.last_wrong
-            && *wrong == place.1
+            && wrong == fingerprint
             && now < *until
         {
             return Begun::Known(Login::Wrong);
         }
         if let Err(wait) = attempts.meter.check(failures, now) {
-            return Begun::Known(Login::TooMany(wait));
+            return match in_flight.map(|logins| &logins.ended) {
+                None => Begun::Known(Login::TooMany(wait)),
+                Some(ended) if ended.receiver_count() >= WAITING_MAX => Begun::Known(Login::Busy),
+                Some(ended) => Begun::Later(ended.subscribe()),
+            };
         }
-        if let Some((name, until)) = self.right.get(&place.1)
+        if let Some((name, until)) = self.right.get(fingerprint)
             && now < *until
         {
             return Begun::Known(Login::Right(Arc::clone(name)));
         }
         attempts.meter.count(failures, now);
         let (sender, result) = watch::channel(None);
-        self.in_flight.insert(place, result.clone());
+        let logins = self.in_flight.entry(client).or_default();
+        logins.results.insert(fingerprint.clone(), result.clone());
         Begun::Here(sender, result)
     }
 
-    /// Remembers the result of a login.
+    /// Ends a login that was in flight, and remembers its result.
     fn finish(
         &mut self,
         fingerprint: &Fingerprint,
@@ -232,6 +261,13 @@ impl State {
                 self.right.insert(fingerprint.clone(), known);
             }
             Login::TooMany(_) | Login::Busy => attempts.meter.uncount(failures),
+        }
+        if let Some(logins) = self.in_flight.get_mut(&client) {
+            logins.results.remove(fingerprint);
+            logins.ended.send_replace(());
+            if logins.results.is_empty() {
+                self.in_flight.remove(&client);
+            }
         }
     }
 }
@@ -268,10 +304,9 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
+        let failures = &self.logins.failures;
         let mut state = self.logins.lock();
-        let place = (self.client, self.fingerprint.clone());
-        state.finish(&place.1, self.client, &self.result, &self.logins.failures);
-        state.in_flight.remove(&place);
+        state.finish(&self.fingerprint, self.client, &self.result, failures);
         drop(state);
         self.sender.send_replace(Some(self.result.clone()));
     }
@@ -404,22 +439,93 @@ mod tests {
         }
     }
 
+    /// Calls `begin` for a password that is known by one byte.
+    fn begin(fixture: &Fixture, password: u8) -> Begun {
+        let mut state = fixture.logins.lock();
+        state.begin(
+            &Fingerprint([password; 32]),
+            CLIENT,
+            &fixture.logins.failures,
+        )
+    }
+
+    fn finish(fixture: &Fixture, password: u8, login: &Login) {
+        let mut state = fixture.logins.lock();
+        let fingerprint = Fingerprint([password; 32]);
+        state.finish(&fingerprint, CLIENT, login, &fixture.logins.failures);
+    }
+
     #[tokio::test]
     async fn guesses_that_come_at_once_are_limited_before_any_is_compared() {
         let fixture = Fixture::new();
-        assert_eq!(
-            fixture.check(OTHER, RIGHT).await,
-            Login::Right("ann".into())
-        );
-        let begin = |guess: u8| {
-            let fingerprint = Fingerprint([guess; 32]);
-            let mut state = fixture.logins.lock();
-            state.begin(fingerprint, CLIENT, &fixture.logins.failures)
-        };
-        for guess in 0..100 {
-            let is_limited = matches!(begin(guess), Begun::Known(Login::TooMany(_)));
-            assert_eq!(is_limited, u32::from(guess) >= FAILURES, "{guess}");
+        // Remembered, so that a guess that is compared with it would be told at once.
+        let known = Login::Right("ann".into());
+        let of_other = begin(&fixture, 0);
+        finish(&fixture, 0, &known);
+        let burst = 1..=u8::try_from(FAILURES).expect("a small number");
+        for guess in burst.clone() {
+            assert!(matches!(begin(&fixture, guess), Begun::Here(..)), "{guess}");
         }
+        let waiting: Vec<_> = (100..200).map(|guess| begin(&fixture, guess)).collect();
+        let is_waiting = |begun: &&Begun| matches!(begun, Begun::Later(_));
+        assert_eq!(waiting.iter().filter(is_waiting).count(), WAITING_MAX);
+        let mut refused = waiting.iter().skip(WAITING_MAX);
+        assert!(refused.all(|begun| matches!(begun, Begun::Known(Login::Busy))));
+        drop((waiting, of_other));
+        assert!(matches!(begin(&fixture, 0), Begun::Later(_)));
+        // A guess that turns out wrong makes no room for another one.
+        for guess in burst {
+            assert!(matches!(begin(&fixture, 100), Begun::Later(_)), "{guess}");
+            finish(&fixture, guess, &Login::Wrong);
+        }
+        let too_many = |begun| matches!(begun, Begun::Known(Login::TooMany(_)));
+        assert!(too_many(begin(&fixture, 100)) && too_many(begin(&fixture, 0)));
+        assert!(fixture.logins.lock().in_flight.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_login_that_was_right_makes_room_for_the_next_one() {
+        let fixture = Fixture::new();
+        for password in 0..100 {
+            let mut waiting = None;
+            if u32::from(password) >= FAILURES {
+                let Begun::Later(mut ended) = begin(&fixture, password) else {
+                    panic!("{password} should wait");
+                };
+                let before = password - u8::try_from(FAILURES).expect("a small number");
+                finish(&fixture, before, &Login::Right("ann".into()));
+                waiting = Some(ended.changed().await);
+            }
+            assert!(waiting.is_none_or(|ended| ended.is_ok()));
+            assert!(matches!(begin(&fixture, password), Begun::Here(..)));
+        }
+    }
+
+    #[tokio::test]
+    async fn many_users_of_one_address_may_log_in_at_once() {
+        use base64::Engine;
+        const USERS: u32 = 3 * FAILURES;
+        let lines: String = (0..USERS)
+            .map(|number| format!("user{number}:HASH\n"))
+            .collect();
+        let fixture = Arc::new(Fixture {
+            users: Arc::new(parse(&lines).expect("users")),
+            ..Fixture::new()
+        });
+        let requests: Vec<_> = (0..USERS)
+            .map(|number| {
+                let fixture = Arc::clone(&fixture);
+                let said = format!("user{number}:password");
+                let said = base64::engine::general_purpose::STANDARD.encode(said);
+                tokio::spawn(async move { fixture.check(CLIENT, &format!("Basic {said}")).await })
+            })
+            .collect();
+        for (number, request) in requests.into_iter().enumerate() {
+            let user = format!("user{number}");
+            assert_eq!(request.await.expect("a login"), Login::Right(user.into()));
+        }
+        assert_eq!(fixture.failures(CLIENT), 0);
+        assert!(fixture.logins.lock().in_flight.is_empty());
     }
 
     #[tokio::test]

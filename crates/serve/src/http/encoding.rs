@@ -74,12 +74,9 @@ impl Acceptable {
     /// Chooses the coding to send among those that are there, of which earlier ones are preferred: `None` stands for
     /// the content as it is.
     ///
-    /// # Errors
-    /// The client takes none of those that are there.
-    pub fn choose(
-        &self,
-        there: impl IntoIterator<Item = Coding>,
-    ) -> Result<Option<Coding>, NotAcceptable> {
+    /// Content as it is is sent even to a client that refuses it, if nothing else suits the client. The alternative is
+    /// 406 (RFC 9110, 12.4.1), and no client can do more with that; nginx and Apache send the file too.
+    pub fn choose(&self, there: impl IntoIterator<Item = Coding>) -> Option<Coding> {
         let mut best = None;
         let mut most = 0;
         for coding in there {
@@ -88,13 +85,8 @@ impl Acceptable {
                 (best, most) = (Some(coding), weight);
             }
         }
-        match best {
-            // A tie goes to what is smaller.
-            Some(coding) if most >= self.identity => Ok(Some(coding)),
-            _ if self.identity > 0 => Ok(None),
-            Some(coding) => Ok(Some(coding)),
-            None => Err(NotAcceptable),
-        }
+        // A tie goes to what is smaller.
+        best.filter(|_| most >= self.identity)
     }
 
     fn weight(&self, coding: Coding) -> u16 {
@@ -106,10 +98,6 @@ impl Acceptable {
         }
     }
 }
-
-/// The client takes none of the codings that are there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotAcceptable;
 
 /// A weight such as `q=0.25`, in thousandths.
 fn weight(parameter: &[u8]) -> Option<u16> {
@@ -148,41 +136,38 @@ mod tests {
     #[test]
     fn what_the_client_likes_best_is_chosen_of_what_is_there() {
         for (value, there, chosen) in [
-            (None, ALL, Ok(None)),
-            (Some(""), ALL, Ok(None)),
-            (Some("gzip, deflate, br, zstd"), ALL, Ok(BR)),
-            (Some("gzip, deflate, br, zstd"), &ALL[1..], Ok(ZSTD)),
-            (Some("gzip, deflate, br, zstd"), &ALL[2..], Ok(GZIP)),
-            (Some("gzip, deflate, br, zstd"), &[], Ok(None)),
-            (Some("GZIP"), ALL, Ok(GZIP)),
-            (Some("x-gzip"), ALL, Ok(GZIP)),
-            (Some("gzip;q=0.9, br;q=0.8"), ALL, Ok(GZIP)),
-            (Some("gzip ; q=0.001"), ALL, Ok(GZIP)),
-            (Some("gzip;q=0"), ALL, Ok(None)),
-            (Some("gzip;q=0.000, *"), ALL, Ok(BR)),
-            (Some("*"), &[], Ok(None)),
-            (Some("identity, gzip;q=0.5"), ALL, Ok(None)),
-            (Some("identity;q=0.5, gzip;q=0.5"), ALL, Ok(GZIP)),
-            (Some("identity;q=0, gzip;q=0.1"), ALL, Ok(GZIP)),
-            (Some("identity;q=0"), ALL, Err(NotAcceptable)),
-            (Some("*;q=0"), ALL, Err(NotAcceptable)),
-            (Some("*;q=0, identity"), ALL, Ok(None)),
-            (Some("*;q=0, br"), &[], Err(NotAcceptable)),
-            (Some("deflate, compress"), ALL, Ok(None)),
+            (None, ALL, None),
+            (Some(""), ALL, None),
+            (Some("gzip, deflate, br, zstd"), ALL, BR),
+            (Some("gzip, deflate, br, zstd"), &ALL[1..], ZSTD),
+            (Some("gzip, deflate, br, zstd"), &ALL[2..], GZIP),
+            (Some("gzip, deflate, br, zstd"), &[], None),
+            (Some("GZIP"), ALL, GZIP),
+            (Some("x-gzip"), ALL, GZIP),
+            (Some("gzip;q=0.9, br;q=0.8"), ALL, GZIP),
+            (Some("gzip ; q=0.001"), ALL, GZIP),
+            (Some("gzip;q=0"), ALL, None),
+            (Some("gzip;q=0.000, *"), ALL, BR),
+            (Some("*"), &[], None),
+            (Some("identity, gzip;q=0.5"), ALL, None),
+            (Some("identity;q=0.5, gzip;q=0.5"), ALL, GZIP),
+            (Some("identity;q=0, gzip;q=0.1"), ALL, GZIP),
+            (Some("*;q=0, identity"), ALL, None),
+            // Nothing that is there is acceptable.
+            (Some("identity;q=0"), ALL, None),
+            (Some("*;q=0"), ALL, None),
+            (Some("*;q=0, br"), &[], None),
+            (Some("deflate, compress"), ALL, None),
             // Malformed elements are ignored.
-            (Some("gzip;q=2, gzip;q=0.1234, gzip;level=9"), ALL, Ok(None)),
-            (
-                Some("gzip;q=, gzip;q=., gzip;q=0.a, gzip;q=1.1"),
-                ALL,
-                Ok(None),
-            ),
+            (Some("gzip;q=2, gzip;q=0.1234, gzip;level=9"), ALL, None),
+            (Some("gzip;q=, gzip;q=., gzip;q=0.a, gzip;q=1.1"), ALL, None),
             (
                 Some("gzip, br, zstd"),
                 &[Coding::Zstandard, Coding::Brotli],
-                Ok(ZSTD),
+                ZSTD,
             ),
-            (Some("gzip;q=1.000"), ALL, Ok(GZIP)),
-            (Some("gzip;q=1."), ALL, Ok(GZIP)),
+            (Some("gzip;q=1.000"), ALL, GZIP),
+            (Some("gzip;q=1."), ALL, GZIP),
         ] {
             let acceptable = Acceptable::parse(value.map(str::as_bytes));
             assert_eq!(

@@ -160,16 +160,14 @@ impl Site {
         let resource = cache.get(self.id, target, Instant::now())?;
         let chosen = resource.choose(request.fields.accept_encoding.as_deref());
         // A file that has changed since it was opened is opened again.
-        if chosen.is_some_and(|variant| variant.file.has_changed().unwrap_or(true)) {
+        if chosen.file.has_changed().unwrap_or(true) {
             cache.remove(self.id, target);
             return None;
         }
         if let Some(reply) = self.compress(request, &resource, chosen) {
             return Some(reply);
         }
-        if let Some(variant) = chosen {
-            variant.keep_content(&cache.content);
-        }
+        chosen.keep_content(&cache.content);
         Some(Reply::Answer(self.of_variant(request, chosen)))
     }
 
@@ -255,9 +253,11 @@ impl Site {
         &self,
         request: &Request<'_>,
         resource: &Arc<Resource>,
-        chosen: Option<&Variant>,
+        chosen: &Variant,
     ) -> Option<Reply> {
-        let plain = chosen.filter(|variant| variant.coding.is_none())?;
+        if chosen.coding.is_some() {
+            return None;
+        }
         let fields = &request.fields;
         let variant = resource.choose_compressed(fields.accept_encoding.as_deref())?;
         if request.method == Method::Get && fields.range.is_some() {
@@ -268,7 +268,7 @@ impl Site {
             // The condition may name the file as it is.
             Verdict::Failed => None,
             // So may this one: the client got it so while it could not be compressed.
-            Verdict::Send => match plain.validators().judge(request.method, fields) {
+            Verdict::Send => match chosen.validators().judge(request.method, fields) {
                 Verdict::NotModified => None,
                 Verdict::Send | Verdict::Failed => {
                     CompressedReply::new(self.id, resource, variant).map(Reply::Compress)
@@ -435,14 +435,7 @@ impl Site {
         self.types.of(path.as_bytes())
     }
 
-    /// Answers with a variant, or with 406 if the client accepts none.
-    fn of_variant(&self, request: &Request<'_>, variant: Option<&Variant>) -> Answer {
-        let Some(variant) = variant else {
-            let mut answer = self.error(StatusCode::NOT_ACCEPTABLE);
-            let vary = HeaderValue::from_static("accept-encoding");
-            answer.fields.push((header::VARY, vary));
-            return answer;
-        };
+    fn of_variant(&self, request: &Request<'_>, variant: &Variant) -> Answer {
         let validators = variant.validators();
         match validators.judge(request.method, &request.fields) {
             Verdict::Failed => return self.error(StatusCode::PRECONDITION_FAILED),

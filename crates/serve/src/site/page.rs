@@ -16,13 +16,12 @@ const POLICY: &str = "default-src 'none'; style-src 'sha256-RSadRG4qLkE08SLNzd+O
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Statuses that have a page of their own from the start.
-pub(super) const STATUSES: [StatusCode; 19] = [
+pub(super) const STATUSES: [StatusCode; 18] = [
     StatusCode::BAD_REQUEST,
     StatusCode::UNAUTHORIZED,
     StatusCode::FORBIDDEN,
     StatusCode::NOT_FOUND,
     StatusCode::METHOD_NOT_ALLOWED,
-    StatusCode::NOT_ACCEPTABLE,
     StatusCode::REQUEST_TIMEOUT,
     StatusCode::PRECONDITION_FAILED,
     StatusCode::PAYLOAD_TOO_LARGE,
@@ -173,7 +172,6 @@ fn sentence(status: StatusCode) -> &'static str {
         StatusCode::FORBIDDEN => "This may not be seen by you.",
         StatusCode::NOT_FOUND => "There is nothing here under this name.",
         StatusCode::METHOD_NOT_ALLOWED => "This can only be read.",
-        StatusCode::NOT_ACCEPTABLE => "This is not here in a form that your browser takes.",
         StatusCode::REQUEST_TIMEOUT => "The request took too long to arrive.",
         StatusCode::PRECONDITION_FAILED => "This has changed since your browser saw it.",
         StatusCode::PAYLOAD_TOO_LARGE => "The request brings more than is taken here.",

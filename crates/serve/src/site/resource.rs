@@ -26,8 +26,9 @@ const END_OF_DATES: u64 = 253_402_300_800;
 /// A file, with the same content in other codings.
 #[derive(Debug)]
 pub struct Resource {
-    /// The file without a coding first, then the coded files.
-    variants: Vec<Variant>,
+    /// The file without a coding.
+    plain: Variant,
+    coded: Vec<Variant>,
     /// Codings in which the file is compressed when it is requested, in the order of preference.
     compressed: Vec<Arc<Variant>>,
     /// Path of the file on its site.
@@ -82,13 +83,14 @@ impl Resource {
             Arc::new(Variant::new(file, form, varies, defaults))
         });
         let compressed = compressed.collect();
-        let mut variants = vec![plain];
-        for (coding, file) in coded {
+        let coded = coded.into_iter().map(|(coding, file)| {
             let form = VariantForm::Precompressed(coding);
-            variants.push(Variant::new(Arc::new(file), form, varies, defaults));
-        }
+            Variant::new(Arc::new(file), form, varies, defaults)
+        });
+        let coded = coded.collect();
         Self {
-            variants,
+            plain,
+            coded,
             compressed,
             path: defaults.path.into(),
         }
@@ -96,25 +98,23 @@ impl Resource {
 
     /// Number of files that it has open.
     pub(super) fn files(&self) -> usize {
-        self.variants.len()
+        1 + self.coded.len()
     }
 
-    /// Chooses the variant that the client prefers; `None` if it accepts none.
-    pub(super) fn choose(&self, accept_encoding: Option<&[u8]>) -> Option<&Variant> {
-        // Without a weight, no coding is refused.
-        let is_plain = accept_encoding.is_none_or(|value| !value.contains(&b';'));
-        if is_plain && let [only] = self.variants.as_slice() {
-            return Some(only);
+    /// Chooses the variant that the client prefers.
+    pub(super) fn choose(&self, accept_encoding: Option<&[u8]>) -> &Variant {
+        if self.coded.is_empty() {
+            return &self.plain;
         }
         let find = |coding| {
-            self.variants
-                .iter()
-                .find(|variant| variant.coding == coding)
+            let mut coded = self.coded.iter();
+            coded.find(|variant| variant.coding == Some(coding))
         };
-        let there = Coding::ALL
+        let mut there = Coding::ALL
             .into_iter()
-            .filter(|&coding| find(Some(coding)).is_some());
-        find(Acceptable::parse(accept_encoding).choose(there).ok()?)
+            .filter(|&coding| find(coding).is_some());
+        let chosen = Acceptable::parse(accept_encoding).choose(&mut there);
+        chosen.and_then(find).unwrap_or(&self.plain)
     }
 
     /// Chooses the coding to compress the file in; `None` if the client prefers it as it is.
@@ -127,7 +127,7 @@ impl Resource {
         }
         let acceptable = Acceptable::parse(accept_encoding);
         let there = self.compressed.iter().filter_map(|variant| variant.coding);
-        let chosen = acceptable.choose(there).ok()??;
+        let chosen = acceptable.choose(there)?;
         let mut compressed = self.compressed.iter();
         compressed.find(|variant| variant.coding == Some(chosen))
     }

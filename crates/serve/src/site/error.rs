@@ -55,8 +55,8 @@ impl fmt::Display for SiteError {
             ),
             Self::RootRefused { path, .. } => write!(
                 out,
-                "{}: permission denied: the user of this server may not enter this folder to serve; allow it to (chmod \
-                 or setfacl, read and execute), or name another folder",
+                "{}: the user of this server may not enter this folder to serve; allow it to (chmod or setfacl, read \
+                 and execute), or name another folder",
                 path.display()
             ),
             Self::VolumeRoot { path, source: None } => {
@@ -64,8 +64,8 @@ impl fmt::Display for SiteError {
             }
             Self::VolumeRoot {
                 path,
-                source: Some(error),
-            } => write!(out, "{path}: {error}"),
+                source: Some(_),
+            } => write!(out, "{path}: this folder of the volume cannot be opened"),
             Self::Mount { at } => write!(
                 out,
                 "nothing can be served below {at:?}: give a path such as /backup, without . and .., and only once"

@@ -184,7 +184,7 @@ fn a_file_that_is_cut_short_ends_the_archive_as_an_error() {
         assert_eq!(logged["whole"], false, "{http}: {line}");
         let complaints = server.complaints();
         assert!(
-            complaints.contains(": folder/big.bin: the file"),
+            complaints.contains("/folder/?archive=tar: folder/big.bin: the file"),
             "{http}: {complaints}"
         );
         let _ = fs::remove_file(site.place.path("log"));

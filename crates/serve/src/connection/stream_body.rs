@@ -96,8 +96,8 @@ impl StreamBody {
                     Some(source) => with_name(broken, source, &self.body),
                     None => broken,
                 };
-                let target = self.context.parts.uri.path();
-                self.context.worker.report_file(&broken, target);
+                let context = &self.context;
+                context.worker.report_file(&broken, context.target());
                 return Poll::Ready(Some(Err(broken)));
             }
         };
@@ -200,6 +200,14 @@ impl StreamBody {
     }
 }
 
+impl RequestContext {
+    /// The target with its query, as HTTP/1 has it.
+    fn target(&self) -> &str {
+        let target = self.parts.uri.path_and_query();
+        target.map_or("*", |target| target.as_str())
+    }
+}
+
 /// Host and port of an authority. What stands before them may be a password, which no log should have.
 fn without_user(authority: &Authority) -> &str {
     let text = authority.as_str();
@@ -293,10 +301,7 @@ impl Drop for StreamBody {
             user: user.as_deref(),
             at: self.context.at,
             method: parts.method.as_str(),
-            target: parts
-                .uri
-                .path_and_query()
-                .map_or("*", |target| target.as_str()),
+            target: self.context.target(),
             version: "HTTP/2.0",
             host: parts.uri.authority().map(without_user),
             status: self.context.status.as_u16(),

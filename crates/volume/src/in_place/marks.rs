@@ -2,6 +2,7 @@
 //! a user writes there.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use scrim_luks::kdf::Hash;
 use scrim_luks::{Plan, Step, Target};
@@ -130,6 +131,7 @@ impl Marks {
     /// The sectors that steps of `plan` write, as they are in the end, without those that are empty.
     fn written(&self, plan: &Plan) -> BTreeMap<u64, Sector> {
         let mut sectors = BTreeMap::new();
+        let mut noise: Vec<Range<u64>> = Vec::new();
         for step in plan.steps() {
             match step {
                 Step::Write { offset, bytes } => {
@@ -139,7 +141,10 @@ impl Marks {
                         let within = usize::try_from(at % SECTOR as u64).unwrap_or(0);
                         let (now, later) = rest.split_at(rest.len().min(SECTOR - within));
                         let start = at - within as u64;
-                        let before = || self.before(plan, start);
+                        let before = || match noise.iter().any(|area| area.contains(&start)) {
+                            true => self.noise_sector(start),
+                            false => [0; SECTOR],
+                        };
                         let sector = sectors.entry(start).or_insert_with(before);
                         sector[within..within + now.len()].copy_from_slice(now);
                         at += now.len() as u64;
@@ -147,25 +152,15 @@ impl Marks {
                     }
                 }
                 Step::Randomise { offset, len } => {
-                    sectors.retain(|at, _| !(*offset..offset + len).contains(at));
+                    let area = *offset..offset + len;
+                    sectors.retain(|at, _| !area.contains(at));
+                    noise.push(area);
                 }
                 Step::Sync => {}
             }
         }
         sectors.retain(|_, sector| !is_zero(sector));
         sectors
-    }
-
-    /// The sector at `offset` before anything but noise is written to it.
-    fn before(&self, plan: &Plan, offset: u64) -> Sector {
-        let is_noise = plan.steps().iter().any(|step| match step {
-            Step::Randomise { offset: from, len } => (*from..from + len).contains(&offset),
-            _ => false,
-        });
-        match is_noise {
-            true => self.noise_sector(offset),
-            false => [0; SECTOR],
-        }
     }
 
     /// Returns the noise from one offset to another.

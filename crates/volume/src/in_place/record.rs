@@ -53,18 +53,27 @@ impl Record {
     /// Writes the record at the end of the device, durably.
     pub(super) fn write(&self, backend: &dyn Backend) -> Result<(), InPlaceError> {
         let at = place(backend).ok_or(InPlaceError::NoRoom)?;
-        let bytes = self.encode();
         // Marks stay until the record that needs none is durable: a power cut may keep one sector and lose the other.
         let written = match self.stage {
-            Stage::Saved => &bytes[..SECTOR],
-            Stage::Grown | Stage::Making(_) => &bytes,
+            Stage::Saved => self.encode_first_sector(),
+            Stage::Grown | Stage::Making(_) => self.encode(),
         };
-        backend.write_at(at, written, Durability::Cached)?;
+        backend.write_at(at, &written, Durability::Cached)?;
         backend.flush()?;
         Ok(())
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.encode_first_sector();
+        if let Stage::Making(marks) = &self.stage {
+            bytes.extend(marks.encode());
+        }
+        bytes.resize(BYTES, 0);
+        bytes
+    }
+
+    /// Encodes all of it but the marks.
+    fn encode_first_sector(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(VERSION);
         let stage: u64 = match self.stage {
@@ -74,17 +83,14 @@ impl Record {
         };
         bytes.extend(stage.to_le_bytes());
         bytes.extend(self.say());
-        let marks = match &self.stage {
-            Stage::Making(marks) => Some(marks),
-            Stage::Grown | Stage::Saved => None,
-        };
-        bytes.extend(marks.map_or([0; 32], |marks| marks.seed));
+        bytes.extend(match &self.stage {
+            Stage::Making(marks) => marks.seed,
+            Stage::Grown | Stage::Saved => [0; 32],
+        });
         bytes.resize(BODY, 0);
         let mut digest = Digest::default();
         digest.add(&bytes);
         bytes.extend(digest.0);
-        bytes.extend(marks.map(Marks::encode).unwrap_or_default());
-        bytes.resize(BYTES, 0);
         bytes
     }
 
@@ -211,7 +217,7 @@ impl Record {
         };
         let (first, rest) = bytes.split_at(SECTOR);
         let mut rest = rest.chunks_exact(SECTOR).enumerate();
-        let is_ours = is_zero(first) || first == &self.encode()[..SECTOR];
+        let is_ours = is_zero(first) || first == self.encode_first_sector();
         Ok(is_ours && rest.all(|(place, found)| is_zero(found) || Marks::is_marks(place, found)))
     }
 

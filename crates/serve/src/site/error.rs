@@ -129,3 +129,36 @@ impl std::error::Error for SiteError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn an_error_leaves_its_source_to_those_who_print_it() {
+        let source = || io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error());
+        let path = || PathBuf::from("/srv/files");
+        for error in [
+            SiteError::Root {
+                path: path(),
+                source: source(),
+            },
+            SiteError::RootRefused {
+                path: path(),
+                source: source(),
+            },
+            SiteError::NoOpenat2 { source: source() },
+            SiteError::Page {
+                path: path(),
+                source: source(),
+            },
+        ] {
+            let said = error.source().map(ToString::to_string).expect("a source");
+            assert!(said.starts_with("Permission denied"), "{said}");
+            let text = error.to_string().to_lowercase();
+            assert!(!text.contains("permission denied"), "{text}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ use scrim_luks::{BackupError, ConvertError, EditError, KeyslotError, RestoreErro
 use scrim_serve::site::SiteError;
 use scrim_volume::{InPlaceError, LoadError, LuksError, OpenError, TableError, VolumeError};
 
-/// The exit codes of `cryptsetup(8)`.
+/// The exit codes of `cryptsetup(8)`, and one more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Code 1: wrong parameters.
@@ -25,6 +25,8 @@ pub(crate) enum Exit {
     WrongDevice = 4,
     /// Code 5: exists already, or is in use.
     Busy = 5,
+    /// Code 130, as a shell shows SIGINT: Ctrl-C at a prompt that takes it as a key.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {

@@ -48,8 +48,25 @@ pub(crate) fn prompt(question: &str) -> Result<SecretBytes, CliError> {
         io::ErrorKind::TimedOut => CliError::usage(error.to_string()),
         _ => fail(error),
     };
-    line.map_err(fail_typing)?
-        .ok_or_else(|| CliError::new(Exit::NoKey, "interrupted; nothing was changed"))
+    match line.map_err(fail_typing)? {
+        Typed::Line(line) => Ok(line),
+        Typed::Nothing => Err(CliError::usage(
+            "no passphrase was entered; nothing was changed",
+        )),
+        Typed::Interrupt => Err(CliError::new(
+            Exit::Interrupted,
+            "interrupted; nothing was changed",
+        )),
+    }
+}
+
+/// Input at a terminal.
+enum Typed {
+    Line(SecretBytes),
+    /// The end of input, by Ctrl-D on an empty line or because the terminal is gone.
+    Nothing,
+    /// Ctrl-C.
+    Interrupt,
 }
 
 /// Keys that are typed at a terminal, until the time is up.
@@ -93,9 +110,8 @@ impl Read for Keys<'_> {
     }
 }
 
-/// Reads a typed line key by key; `None` when it was interrupted (Ctrl-C, or Ctrl-D on an empty
-/// line).
-fn read_typed(from: &mut impl Read) -> io::Result<Option<SecretBytes>> {
+/// Reads a typed line key by key.
+fn read_typed(from: &mut impl Read) -> io::Result<Typed> {
     const INTERRUPT: u8 = 0x03;
     const END: u8 = 0x04;
     const BACKSPACE: u8 = 0x08;
@@ -106,12 +122,12 @@ fn read_typed(from: &mut impl Read) -> io::Result<Option<SecretBytes>> {
     let mut key = SecretBytes::zeroed(1);
     loop {
         if from.read(key.expose_mut())? == 0 {
-            return Ok(None);
+            return Ok(Typed::Nothing);
         }
         match key.expose()[0] {
             b'\n' | b'\r' => break,
-            INTERRUPT => return Ok(None),
-            END if used == 0 => return Ok(None),
+            INTERRUPT => return Ok(Typed::Interrupt),
+            END if used == 0 => return Ok(Typed::Nothing),
             END => break,
             BACKSPACE | DELETE => used = last_letter(&line.expose()[..used]),
             ERASE_LINE => used = 0,
@@ -123,7 +139,7 @@ fn read_typed(from: &mut impl Read) -> io::Result<Option<SecretBytes>> {
         }
     }
     line.truncate(used);
-    Ok(Some(line))
+    Ok(Typed::Line(line))
 }
 
 /// Offset at which the last UTF-8 character of a line starts.
@@ -163,13 +179,15 @@ mod tests {
 
     #[test]
     fn typing_can_be_mended_and_interrupted() {
-        let typed = |keys: &[u8]| {
-            let line = read_typed(&mut &keys[..]).unwrap();
-            line.map(|line| line.expose().to_vec())
+        let typed = |keys: &[u8]| match read_typed(&mut &keys[..]).unwrap() {
+            Typed::Line(line) => Ok(line.expose().to_vec()),
+            Typed::Nothing => Err("nothing"),
+            Typed::Interrupt => Err("an interrupt"),
         };
-        assert_eq!(typed("abü\x7f\x7fc\r".as_bytes()), Some(b"ac".to_vec()));
-        assert_eq!(typed(b"\x7fabc\x15xy\x04"), Some(b"xy".to_vec()));
-        assert_eq!(typed(b"ab\x03"), None);
-        assert_eq!(typed(b"\x04"), None);
+        assert_eq!(typed("abü\x7f\x7fc\r".as_bytes()), Ok(b"ac".to_vec()));
+        assert_eq!(typed(b"\x7fabc\x15xy\x04"), Ok(b"xy".to_vec()));
+        assert_eq!(typed(b"ab\x03"), Err("an interrupt"));
+        assert_eq!(typed(b"\x04"), Err("nothing"));
+        assert_eq!(typed(b"ab"), Err("nothing"));
     }
 }

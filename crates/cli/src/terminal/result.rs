@@ -28,6 +28,7 @@ fn describe(code: u8) -> String {
         3 => "out of memory",
         4 => "wrong device or file specified",
         5 => "device already exists or device is busy",
+        130 => "interrupted",
         _ => "unknown error",
     };
     format!("Command failed with code -{code} ({reason}).")

@@ -50,6 +50,9 @@ impl Uri {
     /// Returns whether a text is meant as an NBD URI, well-formed or not, and not as a path.
     #[must_use]
     pub fn is_meant(text: &str) -> bool {
+        if is_of_qemu(text) {
+            return true;
+        }
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         // An unknown scheme, such as nbd+vsock, is not a path either.
         scheme.is_some_and(|scheme| {
@@ -68,7 +71,25 @@ impl FromStr for Uri {
     }
 }
 
+/// Returns whether a text is an address as qemu has it beside URIs: `nbd:HOST:PORT` or `nbd:unix:PATH`, and perhaps
+/// `:exportname=EXPORT`. `nbd:/FILE` is a file in a volume that is called `nbd`.
+fn is_of_qemu(text: &str) -> bool {
+    let Some(address) = text.strip_prefix("nbd:") else {
+        return false;
+    };
+    let address = address.split(":exportname=").next().unwrap_or_default();
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match address.rsplit_once(':') {
+        _ if address == "unix" || address.starts_with("unix:") => true,
+        Some((host, port)) => !host.is_empty() && !host.contains('/') && is_port(port),
+        None => false,
+    }
+}
+
 fn parse(text: &str) -> Result<Uri, Problem> {
+    if is_of_qemu(text) {
+        return Err(Problem::OfQemu);
+    }
     let (scheme, rest) = text.split_once("://").ok_or(Problem::Scheme)?;
     let (tls, unix) = match scheme.to_ascii_lowercase().as_str() {
         "nbd" => (false, false),

@@ -11,6 +11,7 @@ pub struct UriError(pub(super) Problem);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Problem {
     Scheme,
+    OfQemu,
     User,
     Fragment,
     Parameter(String),
@@ -38,6 +39,10 @@ impl fmt::Display for UriError {
             Problem::Scheme => {
                 f.write_str("it begins with none of nbd://, nbd+unix://, nbds:// and nbds+unix://")
             }
+            Problem::OfQemu => f.write_str(
+                "it is qemu's own way to write an address; write nbd://HOST:PORT/EXPORT for a host, and \
+                 nbd+unix:///EXPORT?socket=PATH for a unix socket",
+            ),
             Problem::User => f.write_str(
                 "it names a user, and there is no logging in; leave out what stands before the @",
             ),

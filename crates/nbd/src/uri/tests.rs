@@ -102,6 +102,9 @@ fn what_is_wrong_is_named() {
     for (text, said) in [
         ("disk.img", "begins with none"),
         ("nbd+vsock://1/e", "begins with none"),
+        ("nbd:h:10809", "write nbd://HOST:PORT/EXPORT"),
+        ("nbd:[::1]:10809:exportname=e", "qemu's own way"),
+        ("nbd:unix:/s", "nbd+unix:///EXPORT?socket=PATH"),
         ("nbd://me@h/", "names a user"),
         ("nbd://h/e#1", "%23"),
         ("nbd://h/?sockt=/s", "parameter sockt"),
@@ -157,11 +160,23 @@ fn paths_are_no_uris() {
         "./nbd://h",
         "nbd",
         "nbd:x",
+        "nbd:x:",
+        "nbd:x:e",
+        "nbd:/folder/x:1",
+        "nbd::1",
+        "./nbd:h:1",
         "http://h/",
     ] {
         assert!(!Uri::is_meant(path), "{path}");
     }
-    for uri in ["nbd://", "NBDS://x", "nbd+vsock://1", "nbd+unix://"] {
+    for uri in [
+        "nbd://",
+        "NBDS://x",
+        "nbd+vsock://1",
+        "nbd+unix://",
+        "nbd:h:1",
+        "nbd:unix:s:exportname=/e",
+    ] {
         assert!(Uri::is_meant(uri), "{uri}");
     }
 }

@@ -97,9 +97,13 @@ def texts():
             start = bytes([length % 2, driver, 13, 5 * driver, length % 251])
             seed("gcm", f"{driver}-{length}", start + bytes(i % 251 for i in range(13 + length)))
     words = ["status", "statistics", "table", "table-showkeys", "inactive", "inactive-showkeys"]
-    for word in [*words, "suspend", "resume", "clear", "close", "close-force", "close-deferred", "close-cancel"]:
+    for word in [*words, "suspend", "forget", "resume", "release", "clear", "close", "close-force", "close-deferred", "close-cancel"]:
         seed("control_requests", word, f"scrim 1 {word}\n")
-    for words in ["resize 8", "reload 100", "reload-force 1048576", "refresh queued 010001"]:
+    with_values = [
+        "hold 60", "resume-key 64", "resize 8", "reload 100", "reload-force 1048576", "refresh queued 010001",
+        "header 0 4096", "mount 100", "umount 100",
+    ]
+    for words in with_values:
         seed("control_requests", words.split()[0], f"scrim 1 {words}\n")
 
 

@@ -434,6 +434,45 @@ fn a_user_mounts_without_root() {
     }
 }
 
+/// A machine without the device, and a container that may not mount.
+#[test]
+fn where_fuse_cannot_be_used_the_error_says_what_to_do() {
+    if !have(&["unshare", "setpriv", "fusermount3"]) {
+        return;
+    }
+    let rights = "to hide the devices, or to give a right up";
+    let namespace = "unshare --mount --propagation private sh -ec";
+    let unshare = namespace.split(' ').chain(["mount -t tmpfs none /dev"]);
+    let mut probe = Command::new("env");
+    if !is_root() || !may(rights, probe.args(unshare)) {
+        return;
+    }
+    let place = Place::new();
+    place.write("key", "open sesame");
+    fs::create_dir(place.path("mnt")).unwrap();
+    let format = format!("format -q disk.img --size 18M {CHEAP}");
+    place.scrim(format.split(' '));
+    let mount = "exec scrim mount disk.img mnt --raw --key-file key";
+    let hidden = format!("mount -t tmpfs none /dev; {mount}");
+    let weak =
+        format!("exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin sh -c '{mount}'");
+    for (steps, said) in [
+        (hidden, ["cannot open /dev/fuse", "`modprobe fuse`"]),
+        (weak, ["Operation not permitted", "--cap-add SYS_ADMIN"]),
+    ] {
+        let mut command = place.command("env");
+        let command = command.args(namespace.split(' ')).arg(steps);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{shown}");
+        let said = said.into_iter().chain(["`scrim ls`, `cat` and `cp`"]);
+        for words in said {
+            assert!(shown.contains(words), "{words}: {shown}");
+        }
+        assert_eq!(place.scrim(["list"]), "");
+    }
+}
+
 /// Runs steps of a shell as an ordinary user who may use FUSE; returns what they say, or `None` where that cannot be
 /// arranged. The place is the user's then, and has the program.
 pub(crate) fn as_user(place: &Place, steps: &str) -> Option<String> {

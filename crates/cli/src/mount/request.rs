@@ -137,6 +137,13 @@ impl From<MountError> for CliError {
             } => Exit::Busy,
             _ => Exit::WrongDevice,
         };
-        Self::new(exit, error.to_string())
+        let without_fuse = match error.is_without_fuse() {
+            true => {
+                "; without FUSE, `scrim ls`, `cat` and `cp` read files of ext2, ext3 and ext4, and `scrim open` serves \
+                 the plaintext by NBD"
+            }
+            false => "",
+        };
+        Self::new(exit, format!("{error}{without_fuse}"))
     }
 }

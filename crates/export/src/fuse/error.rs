@@ -114,6 +114,40 @@ pub enum MountError {
     Session(io::Error),
 }
 
+impl MountError {
+    /// Returns whether this process cannot use FUSE at all, wherever it mounts.
+    #[must_use]
+    pub fn is_without_fuse(&self) -> bool {
+        match self {
+            Self::NoDevice(_) | Self::NoHelper => true,
+            Self::Helper { said, .. } => {
+                let said = said.to_string();
+                said.contains(DEVICE_CLOSED) || said.contains(MOUNT_REFUSED)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Words of `fusermount3` where a user may not open the device.
+const DEVICE_CLOSED: &str = "/dev/fuse: Permission denied";
+/// Words of `fusermount3` where it may not mount itself, as in most containers.
+const MOUNT_REFUSED: &str = "mount failed: Operation not permitted";
+
+/// The next step where `fusermount3` names none.
+fn next_step(said: &Foreign<String>) -> &'static str {
+    let said = said.to_string();
+    if said.contains(DEVICE_CLOSED) {
+        "; let users open it, with `chmod 666 /dev/fuse` as root"
+    } else if said.contains(MOUNT_REFUSED) {
+        "; start the container with `--device /dev/fuse --cap-add SYS_ADMIN`, or mount outside of it"
+    } else if said.contains("no write access to mountpoint") {
+        "; choose a folder of your own"
+    } else {
+        ""
+    }
+}
+
 impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -122,8 +156,8 @@ impl fmt::Display for MountError {
             }
             Self::NoDevice(error) => write!(
                 f,
-                "cannot open /dev/fuse: {error}; load the module with `modprobe fuse`, or start the container with \
-                 `--device /dev/fuse`"
+                "cannot open /dev/fuse: {error}; load the module with `modprobe fuse` as root, or start the container \
+                 with `--device /dev/fuse --cap-add SYS_ADMIN`"
             ),
             Self::NoHelper => write!(
                 f,
@@ -135,7 +169,8 @@ impl fmt::Display for MountError {
                  mount without --allow-other"
             ),
             Self::Helper { path, said } => {
-                write!(f, "fusermount3 cannot mount on {}: {said}", path.display())
+                write!(f, "fusermount3 cannot mount on {}: {said}", path.display())?;
+                f.write_str(next_step(said))
             }
             Self::Mount { path, source } => write!(
                 f,
@@ -232,6 +267,40 @@ impl Error for UnmountError {
         match self {
             Self::System { source, .. } => Some(source),
             Self::Busy { .. } | Self::Helper { .. } | Self::Stalled { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_fusermount3_may_not_mount_there_is_a_next_step() {
+        for (said, next, is_without_fuse) in [
+            (
+                "fusermount3: failed to open /dev/fuse: Permission denied",
+                "chmod 666 /dev/fuse",
+                true,
+            ),
+            (
+                "fusermount3: mount failed: Operation not permitted",
+                "--cap-add SYS_ADMIN",
+                true,
+            ),
+            (
+                "fusermount3: user has no write access to mountpoint /mnt",
+                "a folder of your own",
+                false,
+            ),
+            ("fusermount3: bad mount point", "bad mount point", false),
+        ] {
+            let error = MountError::Helper {
+                path: "/mnt".into(),
+                said: Foreign::new(said.to_owned()),
+            };
+            assert_eq!(error.is_without_fuse(), is_without_fuse, "{said}");
+            assert!(error.to_string().contains(next), "{error}");
         }
     }
 }

@@ -94,6 +94,8 @@ be in 4096-byte blocks)";
 const SIZE_OF_PACK: &str = "Size of IMAGE in bytes; K, M, G and T stand for powers of 1024 (default: as the files need, \
 with a tenth and at least 16 MiB free)";
 
+const NEW_IMAGE: &str = "File to create, not a device; it gets its name once it is complete";
+
 const PACK: &str = "\
 mke2fs makes the file system on the plaintext of the volume, as one file over FUSE, or in memory where FUSE cannot be used. \
 Plaintext never lies on a disk. After an interruption nothing is left; give the command again.";
@@ -176,7 +178,7 @@ pub(crate) enum Command {
     /// Unmount a volume, and close it if `mount` has opened it
     Umount(UmountArgs),
     /// Make a new LUKS volume with an ext4 file system from a folder, without root
-    #[command(mut_arg("image", |arg| arg.index(2).help("File to create; it gets its name once it is complete")))]
+    #[command(mut_arg("image", |arg| arg.index(2).help(NEW_IMAGE)))]
     #[command(mut_arg("positional_key", |arg| arg.index(3)))]
     #[command(mut_arg("size", |arg| arg.help(SIZE_OF_PACK)), mut_arg("header", |arg| arg.hide(true)))]
     #[command(mut_arg("image_offset", |arg| arg.hide(true)), mut_arg("image_size", |arg| arg.hide(true)))]
@@ -185,7 +187,7 @@ pub(crate) enum Command {
     #[command(after_help = PACK)]
     Pack(PackArgs),
     /// Encrypt a raw image into a new LUKS volume
-    #[command(mut_arg("image", |arg| arg.index(2).help("File to create; it gets its name once it is complete")))]
+    #[command(mut_arg("image", |arg| arg.index(2).help(NEW_IMAGE)))]
     #[command(mut_arg("positional_key", |arg| arg.index(3)))]
     #[command(mut_arg("size", |arg| arg.hide(true)), mut_arg("header", |arg| arg.hide(true)))]
     #[command(mut_arg("image_offset", |arg| arg.hide(true)), mut_arg("image_size", |arg| arg.hide(true)))]

@@ -148,7 +148,7 @@ pub(crate) struct EncryptArgs {
 pub(crate) struct ExportArgs {
     /// File, block device, NBD URI or rbd:POOL/IMAGE with the volume, which is only read
     pub(crate) image: PathBuf,
-    /// File to create, sparse; it gets its name once it is complete
+    /// File to create, sparse, not a device; it gets its name once it is complete
     pub(crate) raw: PathBuf,
     /// Continue an interrupted export of IMAGE
     #[arg(long)]

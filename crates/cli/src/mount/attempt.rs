@@ -11,7 +11,7 @@ use scrim_volume::Volume;
 
 use crate::error::{CliError, Exit};
 use crate::process::child::wait_unless;
-use crate::process::program::Said;
+use crate::process::program::{Output, Said, start};
 use crate::process::signals::asked_to_end;
 
 /// Pause between two looks at whether this process was asked to end.
@@ -45,21 +45,13 @@ impl Attempt {
     pub(super) fn run(
         &mut self,
         name: &str,
-        command: &mut Command,
+        mut command: Command,
         output: Output,
         directory: &Path,
     ) -> Result<(ExitStatus, Said), CliError> {
         let fail = |error: std::io::Error| CliError::io(format_args!("start {name}"), &error);
-        let (said, says) = std::io::pipe().map_err(fail)?;
-        let (out, err) = match output {
-            Output::Standard => (says.into(), Stdio::null()),
-            Output::Errors => (Stdio::null(), says.into()),
-        };
-        command.stdin(Stdio::null()).stdout(out).stderr(err);
-        let mut child = command.spawn().map_err(fail)?;
-        // This process's copies of the writing end of the pipe.
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let said = Said::listen(said);
+        command.stdin(Stdio::null());
+        let (mut child, said) = start(command, output).map_err(fail)?;
         let is_over = || self.is_over() || asked_to_end();
         if let Some(status) = wait_unless(&mut child, is_over).map_err(fail)? {
             return Ok((status, said));
@@ -94,13 +86,6 @@ impl Attempt {
         // It may have mounted just before it was killed.
         drop(OtherMount::find(directory, is_type));
     }
-}
-
-/// Output of a program that is read.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Output {
-    Standard,
-    Errors,
 }
 
 /// Reads from the volume on a thread of its own, which stays behind while the storage is silent.

@@ -9,8 +9,9 @@ use std::process::Command;
 use scrim_sys::program::find;
 use scrim_volume::Volume;
 
-use super::attempt::{Attempt, Output};
+use super::attempt::Attempt;
 use crate::error::{CliError, Exit};
+use crate::process::program::Output;
 use crate::terminal::note;
 
 const E2FSCK: &str = "e2fsck";
@@ -55,7 +56,7 @@ pub(super) fn repair(file: &Path, directory: &Path, attempt: &mut Attempt) -> Re
     ));
     let mut command = Command::new(program);
     command.arg("-p").arg(file);
-    let (status, said) = attempt.run(E2FSCK, &mut command, Output::Standard, directory)?;
+    let (status, said) = attempt.run(E2FSCK, command, Output::Standard, directory)?;
     match status.code() {
         Some(0..=DONE_MAX) => Ok(()),
         _ => Err(CliError::new(

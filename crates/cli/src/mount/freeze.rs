@@ -11,7 +11,7 @@ use scrim_sys::program::find;
 
 use crate::error::{CliError, Exit};
 use crate::process::child::wait_unless;
-use crate::process::program::Said;
+use crate::process::program::{Output, start};
 use crate::terminal::note;
 
 /// Program of util-linux that freezes file systems.
@@ -101,17 +101,9 @@ fn in_time<T: Send + 'static>(
 /// Runs `fsfreeze`; the error is its last line.
 fn run(program: &Path, option: &str, directory: &Path, limit: Duration) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
-    let (said, says) = std::io::pipe().map_err(text)?;
     let mut command = Command::new(program);
-    command.arg(option).arg(directory);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(says);
-    let mut child = command.spawn().map_err(text)?;
-    // With this process's copy of the writing end of the pipe.
-    drop(command);
-    let said = Said::listen(said);
+    command.arg(option).arg(directory).stdin(Stdio::null());
+    let (mut child, said) = start(command, Output::Errors).map_err(text)?;
     let deadline = Instant::now() + limit;
     match wait_unless(&mut child, || Instant::now() > deadline).map_err(text)? {
         Some(status) if status.success() => Ok(()),

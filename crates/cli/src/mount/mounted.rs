@@ -16,7 +16,7 @@ use scrim_foreign::Foreign;
 use scrim_sys::program::find;
 use scrim_volume::Volume;
 
-use super::attempt::{Attempt, Output, read_in_time};
+use super::attempt::{Attempt, read_in_time};
 use super::freeze::{Frozen, write_back};
 use super::method::{Choice, Driver, Machine, Method, choose};
 use super::program::{Program, Running, is_fuse};
@@ -24,6 +24,7 @@ use super::request::{MountRequest, MountStatus, Served};
 use super::{check, holders};
 use crate::args::VolumeName;
 use crate::error::{CliError, Exit};
+use crate::process::program::Output;
 use crate::signature::Contents;
 use crate::terminal::note;
 
@@ -546,7 +547,7 @@ fn mount_by_kernel(
         .args(["-t", r#type, "-o", &format!("loop,nosuid,nodev,{mode}")])
         .arg(file)
         .arg(&request.directory);
-    let (status, said) = attempt.run(MOUNT, &mut command, Output::Errors, &request.directory)?;
+    let (status, said) = attempt.run(MOUNT, command, Output::Errors, &request.directory)?;
     let refused = |reason: String| {
         CliError::new(
             Exit::WrongDevice,

@@ -15,7 +15,7 @@ use super::attempt::{Attempt, interrupted, stalled};
 use super::request::MountRequest;
 use crate::error::{CliError, Exit};
 use crate::process::child::wait_unless;
-use crate::process::program::Said;
+use crate::process::program::{Output, Said, start};
 use crate::process::signals::asked_to_end;
 
 /// Remark of fuse2fs about every file system with a journal.
@@ -174,23 +174,18 @@ impl Program {
     ) -> Result<(Running, OtherMount), CliError> {
         let fail =
             |error: std::io::Error| CliError::io(format_args!("start {}", self.command), &error);
-        let (said, says) = std::io::pipe().map_err(fail)?;
         let mut command = Command::new(find(self.command).unwrap_or_else(|| self.command.into()));
         command
             .args(self.arguments(raw, request))
-            .stdin(Stdio::null())
-            .stdout(says.try_clone().map_err(fail)?)
-            .stderr(says);
+            .stdin(Stdio::null());
         // The end of the terminal, and Ctrl-C in the script that mounted, are nothing to it.
         command.process_group(0);
         scrim_sys::process::end_with_this_thread(&mut command);
-        let child = command.spawn().map_err(fail)?;
-        // It has the writing ends of the pipe.
-        drop(command);
+        let (child, said) = start(command, Output::Both).map_err(fail)?;
         let mut running = Running {
             program: self,
             child,
-            said: Said::listen(said),
+            said,
         };
         match running.wait_until_mounted(&request.directory, attempt) {
             Ok(Some(mount)) => Ok((running, mount)),

@@ -14,7 +14,7 @@ use super::layout::FileSystem;
 use crate::error::{CliError, Exit};
 use crate::process::child::wait_unless;
 use crate::process::interruption::Interruption;
-use crate::process::program::Said;
+use crate::process::program::{Output, Said, start};
 
 const COMMAND: &str = "mke2fs";
 
@@ -48,7 +48,6 @@ impl Mke2fs {
         input: Option<File>,
     ) -> Result<Running, CliError> {
         let fail = |error: std::io::Error| CliError::io("start mke2fs", &error);
-        let (said, says) = std::io::pipe().map_err(fail)?;
         let (user, group) = content.owner;
         let mut command = Command::new(&self.0);
         command
@@ -71,18 +70,11 @@ impl Mke2fs {
             // Zeros are written, since a hole would not become zeros in the volume.
             .env("UNIX_IO_NOZEROOUT", "1")
             .stdin(input.map_or_else(Stdio::null, Stdio::from))
-            .stdout(says.try_clone().map_err(fail)?)
-            .stderr(says)
             // Ctrl-C is for this process, which ends the program and cleans up.
             .process_group(0);
         scrim_sys::process::end_with_this_thread(&mut command);
-        let child = command.spawn().map_err(fail)?;
-        // It has the writing ends of the pipe.
-        drop(command);
-        Ok(Running {
-            child,
-            said: Said::listen(said),
-        })
+        let (child, said) = start(command, Output::Both).map_err(fail)?;
+        Ok(Running { child, said })
     }
 }
 

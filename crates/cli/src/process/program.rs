@@ -1,7 +1,8 @@
 //! Output of other programs that commands run.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,6 +17,28 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Most bytes that are kept of what a program says: the latest.
 const SAID_MAX: usize = 2 << 10;
+
+/// Output of a program that is read; the other one is dropped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Output {
+    Standard,
+    Errors,
+    Both,
+}
+
+/// Starts a program, and reads what it says. The command says what its standard input is.
+pub(crate) fn start(mut command: Command, output: Output) -> io::Result<(Child, Said)> {
+    let (said, says) = io::pipe()?;
+    let (out, err) = match output {
+        Output::Standard => (says.into(), Stdio::null()),
+        Output::Errors => (Stdio::null(), says.into()),
+        Output::Both => (says.try_clone()?.into(), says.into()),
+    };
+    let child = command.stdout(out).stderr(err).spawn()?;
+    // It holds writing ends of the pipe, without whose end nothing that is said would end.
+    drop(command);
+    Ok((child, Said::listen(said)))
+}
 
 /// The latest of what a program says, which a thread reads so that the program is never held up.
 pub(crate) struct Said {

@@ -65,7 +65,7 @@ enum Typed {
     Line(SecretBytes),
     /// The end of input, by Ctrl-D on an empty line or because the terminal is gone.
     Nothing,
-    /// Ctrl-C.
+    /// Ctrl-C, which gives the command up.
     Interrupt,
 }
 

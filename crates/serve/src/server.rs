@@ -88,10 +88,7 @@ impl Server {
             on_fault,
             volumes,
         } = parts;
-        let needs_tls = listeners
-            .iter()
-            .any(|listener| listener.service == Service::Https);
-        if needs_tls && tls.is_none() {
+        if serves(&listeners, Service::Https) && tls.is_none() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "a listener serves HTTPS, but there is no TLS configuration: give one",
@@ -107,9 +104,10 @@ impl Server {
         let logins =
             Logins::new().ok_or_else(|| io::Error::other("there are no random numbers"))?;
         let logins = Arc::new(logins);
-        let tells_health = (listeners.iter()).any(|listener| listener.service == Service::Health);
-        let health = tells_health.then(|| Health::of(&sites, Arc::clone(&on_fault)));
-        let health = health.transpose()?.map(Arc::new);
+        let health = serves(&listeners, Service::Health)
+            .then(|| Health::of(&sites, Arc::clone(&on_fault)))
+            .transpose()?
+            .map(Arc::new);
         let (accepting, stopped) = watch::channel(true);
         let mut server = Self {
             workers: Vec::new(),
@@ -212,6 +210,11 @@ impl Server {
             health.end();
         }
     }
+}
+
+fn serves(listeners: &[Listener], service: Service) -> bool {
+    let mut services = listeners.iter().map(|listener| listener.service);
+    services.any(|one| one == service)
 }
 
 fn new_runtime() -> io::Result<Runtime> {

@@ -98,6 +98,13 @@ fn the_client_that_a_trusted_proxy_names_is_the_one_that_counts() {
         let head = String::from_utf8_lossy(&answer);
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
     }
+    // A header may come in as many parts as it has bytes.
+    let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    socket.set_nodelay(true).unwrap();
+    for byte in header("203.0.113.11") {
+        socket.write_all(&[byte]).unwrap();
+    }
+    assert!(is_answered(&over_tls(socket, &config).0));
     let lines = lines_of(&site.place.path("access.log"), 3);
     // Each worker writes its own lines.
     for client in ["203.0.113.9", "2001:db8::9", "198.51.100.7"] {
@@ -130,6 +137,17 @@ fn a_proxy_that_tells_no_client_is_refused_and_reported() {
     }
     let site = Site::new();
     site.write("version", "1");
+    site.configure(
+        "trusted-proxies = ['10.0.0.5', '::/0']",
+        "[[site]]\nroot = 'www'\nlistings = true\n",
+    );
+    let checked = ["serve", "--config", "serve.toml", "--check"];
+    let refused = site.place.run_with_input(scrim(), checked, b"");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("may be every client"),
+        "{said}"
+    );
     for (before, said) in [
         (&b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"[..], "version 1"),
         (b"", "without a header"),
@@ -221,7 +239,7 @@ fn health_checks_are_told_of_storage_that_does_not_answer() {
     assert_eq!(health(&url), "ready\n");
     drop(disk);
     wait_until("the checks are told", || {
-        health(&url) == "storage does not answer\n"
+        health(&url) == "storage cannot be read\n"
     });
     let _ = fs::remove_file(&socket);
     let _disk = serve_disk();

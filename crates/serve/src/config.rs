@@ -345,6 +345,7 @@ impl Config {
             *path = folder.join(&*path);
         }
         config.check_users()?;
+        config.check_proxies()?;
         Ok(config)
     }
 
@@ -360,6 +361,18 @@ impl Config {
         ConfigError::Site {
             site: self.site_title(index),
             error: Box::new(error),
+        }
+    }
+
+    /// Refuses trust in everybody: each client could then be any other.
+    fn check_proxies(&self) -> Result<(), ConfigError> {
+        match self.trusted_proxies.iter().find(|one| one.is_everything()) {
+            Some(all) => {
+                let wanted = "a network of proxies: name theirs alone, since whoever may connect from there may be \
+                              every client";
+                Err(wrong("trusted-proxies", &all.to_string(), wanted))
+            }
+            None => Ok(()),
         }
     }
 

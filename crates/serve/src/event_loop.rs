@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::admission::{Admitted, Refused};
+use crate::admission::Admitted;
 use crate::connection;
 use crate::counters::Counters;
 use crate::listener::Service;
@@ -104,30 +104,31 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted) {
     connection::serve(worker, socket, address, service).await;
 }
 
-/// Address of the client for which a proxy has made a connection; `None` if the proxy does not tell it, or the client
-/// has as many connections as it may have.
+/// Address of the client for which a proxy has made a connection; `None` if the proxy does not tell it before the server
+/// ends, or the client has as many connections as it may have.
 async fn client_of_proxy(
     worker: &Worker,
     socket: &TcpStream,
     peer: SocketAddr,
     admitted: &mut Admitted,
 ) -> Option<SocketAddr> {
-    let received = proxy::receive_client(socket, peer);
-    let client = match timeout(worker.limits.handshake, received).await {
-        Ok(Ok(client)) => client,
-        Ok(Err(error)) => {
+    let received = timeout(worker.limits.handshake, proxy::receive_client(socket, peer));
+    let received = tokio::select! {
+        received = received => received,
+        () = worker.draining() => return None,
+    };
+    let client = match received.unwrap_or_else(|late| Err(late.into())) {
+        Ok(client) => client,
+        Err(error) => {
             worker.report_proxy(peer, &error);
             return None;
         }
-        Err(_late) => return None,
     };
-    match admitted.count_for(client.ip(), &worker.limits) {
-        Ok(()) => Some(client),
-        Err(Refused::Full | Refused::Client) => {
-            worker.counters.refused.add(1);
-            None
-        }
+    let counted = admitted.count_for(client.ip(), &worker.limits);
+    if counted.is_err() {
+        worker.counters.refused.add(1);
     }
+    counted.is_ok().then_some(client)
 }
 
 /// A connection that was counted as open when it was accepted, until this is dropped.

@@ -20,12 +20,12 @@ use crate::sites::Sites;
 /// Interval between two looks at the storage.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Time after which a look that has not ended counts as failed.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time after which a look at a site that has not ended counts as failed.
+const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 
-/// State of a server, for those who send clients to it.
+/// Readiness of a server, for those who send clients to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Readiness {
     /// Clients are served, and more may come.
     Ready,
     /// Clients are served, but new ones should go elsewhere: the server is about to end.
@@ -52,11 +52,14 @@ struct Look {
 }
 
 /// Findings of a thread that looks at the storage.
+#[derive(Clone, Copy)]
 struct Findings {
     /// Result of the last look that ended.
     storage_is_there: bool,
-    /// Time at which the present look began; `None` between two looks.
+    /// Time at which the look at a site began; `None` between two looks.
     since: Option<Instant>,
+    /// True if the operator was told of a fault, and not yet of its end.
+    is_reported: bool,
 }
 
 impl Health {
@@ -65,11 +68,17 @@ impl Health {
     ///
     /// # Errors
     /// If the system has no resources for a thread.
-    pub(crate) fn of(sites: &Arc<Sites>, on_fault: OnFault) -> io::Result<Self> {
+    pub(crate) fn start(sites: &Arc<Sites>, on_fault: OnFault) -> io::Result<Self> {
         let (running, ended) = channel();
+        let findings = Findings {
+            // Each site was opened a moment ago.
+            storage_is_there: true,
+            since: None,
+            is_reported: false,
+        };
         Ok(Self {
             is_draining: AtomicBool::new(false),
-            look: Mutex::new(Look::at(sites, &on_fault, running.clone())?),
+            look: Mutex::new(Look::start(sites, findings, &on_fault, running.clone())?),
             on_fault,
             running,
             ended: Mutex::new(ended),
@@ -81,7 +90,7 @@ impl Health {
     pub(crate) fn end(self) {
         drop((self.look, self.running));
         let ended = lock(&self.ended);
-        let _ = ended.recv_timeout(PATIENCE);
+        let _ = ended.recv_timeout(LOOK_DEADLINE);
     }
 
     /// Sets whether new clients should go elsewhere.
@@ -89,21 +98,42 @@ impl Health {
         self.is_draining.store(is_draining, Ordering::Relaxed);
     }
 
-    /// Looks at the storage of other sites from now on.
+    /// Looks at the storage of other sites from now on. What was found of the former ones holds until then: they may have
+    /// the same storage.
     pub(crate) fn replace_sites(&self, sites: &Arc<Sites>) {
-        match Look::at(sites, &self.on_fault, self.running.clone()) {
-            Ok(look) => *lock(&self.look) = look,
+        let mut look = lock(&self.look);
+        let former = *lock(&look.findings);
+        let findings = Findings {
+            storage_is_there: former.is_good(Instant::now()),
+            since: None,
+            ..former
+        };
+        match Look::start(sites, findings, &self.on_fault, self.running.clone()) {
+            Ok(started) => *look = started,
             Err(error) => (self.on_fault)(&format!(
                 "health checks still tell of the former sites: no thread can be started: {error}"
             )),
         }
     }
 
-    fn state(&self) -> State {
-        match self.is_draining.load(Ordering::Relaxed) {
-            true => State::Draining,
-            false => lock(&lock(&self.look).findings).state(Instant::now()),
+    fn readiness(&self) -> Readiness {
+        if self.is_draining.load(Ordering::Relaxed) {
+            return Readiness::Draining;
         }
+        let look = lock(&self.look);
+        let mut findings = lock(&look.findings);
+        if findings.is_good(Instant::now()) {
+            return Readiness::Ready;
+        }
+        // The thread itself reports what fails, but cannot while it waits.
+        if !findings.is_reported {
+            findings.is_reported = true;
+            drop(findings);
+            (self.on_fault)(
+                "the storage of a site does not answer; health checks get 503 until it does",
+            );
+        }
+        Readiness::NoStorage
     }
 
     /// Answers a request for the health, whatever its path.
@@ -113,10 +143,10 @@ impl Health {
             Method::Options | Method::Other => return error_page(StatusCode::METHOD_NOT_ALLOWED),
             Method::Unknown => return error_page(StatusCode::NOT_IMPLEMENTED),
         }
-        let (status, text) = match self.state() {
-            State::Ready => (StatusCode::OK, "ready\n"),
-            State::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
-            State::NoStorage => (StatusCode::SERVICE_UNAVAILABLE, "storage does not answer\n"),
+        let (status, text) = match self.readiness() {
+            Readiness::Ready => (StatusCode::OK, "ready\n"),
+            Readiness::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+            Readiness::NoStorage => (StatusCode::SERVICE_UNAVAILABLE, "storage cannot be read\n"),
         };
         Answer {
             status,
@@ -132,8 +162,13 @@ impl Health {
 }
 
 impl Look {
-    fn at(sites: &Arc<Sites>, on_fault: &OnFault, running: Sender<()>) -> io::Result<Self> {
-        let findings = Arc::new(Mutex::new(Findings::new()));
+    fn start(
+        sites: &Arc<Sites>,
+        findings: Findings,
+        on_fault: &OnFault,
+        running: Sender<()>,
+    ) -> io::Result<Self> {
+        let findings = Arc::new(Mutex::new(findings));
         let (wanted, unwanted) = channel();
         let (sites, on_fault) = (Arc::clone(sites), Arc::clone(on_fault));
         let noted = Arc::clone(&findings);
@@ -152,20 +187,9 @@ impl Look {
 }
 
 impl Findings {
-    fn new() -> Self {
-        Self {
-            // Each site was opened a moment ago.
-            storage_is_there: true,
-            since: None,
-        }
-    }
-
-    fn state(&self, now: Instant) -> State {
-        let is_late = |since: Instant| now.duration_since(since) > PATIENCE;
-        match self.storage_is_there && !self.since.is_some_and(is_late) {
-            true => State::Ready,
-            false => State::NoStorage,
-        }
+    fn is_good(&self, now: Instant) -> bool {
+        let is_late = |since: Instant| now.duration_since(since) > LOOK_DEADLINE;
+        self.storage_is_there && !self.since.is_some_and(is_late)
     }
 }
 
@@ -175,20 +199,26 @@ fn look_until(
     findings: &Mutex<Findings>,
     on_fault: &OnFault,
 ) {
-    while unwanted.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        lock(findings).since = Some(Instant::now());
-        let found = sites.check_storage();
+    loop {
+        let found = sites.all().try_for_each(|site| {
+            lock(findings).since = Some(Instant::now());
+            site.check_storage()
+        });
         let now = Findings {
             storage_is_there: found.is_ok(),
             since: None,
+            is_reported: found.is_err(),
         };
         let before = mem::replace(&mut *lock(findings), now);
-        match (before.storage_is_there, found) {
-            (true, Err(fault)) => on_fault(&format!(
-                "{fault}; health checks are answered with 503 until it can be read again"
+        match (before.is_reported, found) {
+            (false, Err(fault)) => on_fault(&format!(
+                "{fault}; health checks get 503 until it can be read again"
             )),
-            (false, Ok(())) => on_fault("all sites can be read again"),
+            (true, Ok(())) => on_fault("all sites can be read again"),
             _ => {}
+        }
+        if unwanted.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
+            return;
         }
     }
 }
@@ -201,31 +231,40 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
+    fn health() -> (Health, Arc<Sites>) {
+        let sites = Arc::new(Sites::new([]).expect("no sites"));
+        let health = Health::start(&sites, Arc::new(|_: &str| {})).expect("a thread");
+        (health, sites)
+    }
+
     #[test]
     fn a_look_that_takes_long_counts_as_failed() {
-        let mut findings = Findings::new();
         let began = Instant::now();
-        assert_eq!(findings.state(began), State::Ready);
-        findings.since = Some(began);
-        assert_eq!(findings.state(began + PATIENCE), State::Ready);
-        let late = began + PATIENCE + Duration::from_millis(1);
-        assert_eq!(findings.state(late), State::NoStorage);
-        findings.since = None;
-        assert_eq!(findings.state(late), State::Ready);
-        findings.storage_is_there = false;
-        assert_eq!(findings.state(late), State::NoStorage);
+        let findings = Findings {
+            storage_is_there: true,
+            since: Some(began),
+            is_reported: false,
+        };
+        assert!(findings.is_good(began + LOOK_DEADLINE));
+        let late = began + LOOK_DEADLINE + Duration::from_millis(1);
+        assert!(!findings.is_good(late));
+        let between = Findings {
+            since: None,
+            ..findings
+        };
+        assert!(between.is_good(late));
     }
 
     #[test]
     fn a_server_that_drains_says_so_until_it_is_back() {
-        let sites = Arc::new(Sites::new([]).expect("no sites"));
-        let health = Health::of(&sites, Arc::new(|_: &str| {})).expect("a thread");
-        assert_eq!(health.state(), State::Ready);
+        let (health, sites) = health();
+        assert_eq!(health.readiness(), Readiness::Ready);
         health.set_draining(true);
-        assert_eq!(health.state(), State::Draining);
+        assert_eq!(health.readiness(), Readiness::Draining);
         health.replace_sites(&sites);
-        assert_eq!(health.state(), State::Draining);
+        assert_eq!(health.readiness(), Readiness::Draining);
         health.set_draining(false);
-        assert_eq!(health.state(), State::Ready);
+        assert_eq!(health.readiness(), Readiness::Ready);
+        health.end();
     }
 }

@@ -38,7 +38,7 @@ pub struct Limits {
 }
 
 /// Most connections for checks of the server's health, in all and from one address: those who check have one each.
-const CHECKS_MAX: usize = 64;
+const CHECKS_MAX: usize = 256;
 const CHECKS_PER_CLIENT: usize = 16;
 
 impl Limits {

@@ -4,13 +4,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Minimum time between two messages of a worker: clients can cause any number of faults.
+/// Minimum time between two messages of one kind: clients can cause any number of faults.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Callback that receives a sentence about a fault, for the server's operator.
 pub type OnFault = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Passes messages of a worker on, at most one in each [`INTERVAL`].
+/// Passes a worker's messages of one kind on, at most one in each [`INTERVAL`].
 pub(crate) struct Operator {
     on_fault: OnFault,
     last: Cell<Option<Instant>>,

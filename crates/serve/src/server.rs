@@ -105,7 +105,7 @@ impl Server {
             Logins::new().ok_or_else(|| io::Error::other("there are no random numbers"))?;
         let logins = Arc::new(logins);
         let health = serves(&listeners, Service::Health)
-            .then(|| Health::of(&sites, Arc::clone(&on_fault)))
+            .then(|| Health::start(&sites, Arc::clone(&on_fault)))
             .transpose()?
             .map(Arc::new);
         let (accepting, stopped) = watch::channel(true);
@@ -299,7 +299,9 @@ impl Dispatcher {
             _ => self.admission.admit(address.ip(), &self.limits),
         };
         let Ok(admitted) = admitted else {
-            self.tally.refused.fetch_add(1, Ordering::Relaxed);
+            if service.is_for_clients() {
+                self.tally.refused.fetch_add(1, Ordering::Relaxed);
+            }
             return;
         };
         let loads = self

@@ -71,12 +71,8 @@ impl Sites {
         self.sites.get(*named.or(self.other.as_ref())?)
     }
 
-    /// Reads a little of each site's storage, which may wait for a disk.
-    ///
-    /// # Errors
-    /// A sentence about the first folder that cannot be read.
-    pub(crate) fn check_storage(&self) -> Result<(), String> {
-        self.sites.iter().try_for_each(|site| site.check_storage())
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Site>> {
+        self.sites.iter()
     }
 
     fn named(&self, host: &str) -> Option<&usize> {

@@ -72,7 +72,10 @@ pub(crate) struct Worker {
     /// Buffer for an answer's head, while no head is being written.
     scratch: Cell<Vec<u8>>,
     draining: watch::Sender<bool>,
-    operator: Operator,
+    /// Messages about files that could not be sent.
+    of_files: Operator,
+    /// Messages about proxies, which leave room for those about files.
+    of_proxies: Operator,
 }
 
 /// An answer, and the user whose request it answers.
@@ -139,7 +142,8 @@ impl Worker {
             date: DateCache::new(),
             scratch: Cell::default(),
             draining: watch::Sender::new(false),
-            operator: Operator::new(on_fault),
+            of_files: Operator::new(Arc::clone(&on_fault)),
+            of_proxies: Operator::new(on_fault),
         }
     }
 
@@ -154,6 +158,10 @@ impl Worker {
 
     /// Answers a client's request.
     pub(crate) async fn answer(&self, client: &Client, request: &Request<'_>) -> Answered {
+        // Checks name the server by whatever address they have.
+        if let (Service::Health, Some(health)) = (client.service, &self.health) {
+            return health.answer(request).into();
+        }
         if let Err(why) = client.origin.check(request, &self.sites.borrow()) {
             return misdirected(why).into();
         }
@@ -161,10 +169,7 @@ impl Worker {
             Service::Https | Service::Http { .. } => return self.admit(client, request).await,
             Service::Redirect { port } => redirect::answer(request, port, &self.sites.borrow()),
             Service::Status => self.status.answer(request).await,
-            Service::Health => match &self.health {
-                Some(health) => health.answer(request),
-                None => error_page(StatusCode::NOT_FOUND),
-            },
+            Service::Health => error_page(StatusCode::NOT_FOUND),
         };
         answer.into()
     }
@@ -403,16 +408,19 @@ impl Worker {
     /// Reports a file that could not be sent to the operator, unless another message went there lately.
     pub(crate) fn report_file(&self, error: &TransportError, target: &str) {
         if error.is_of_file() {
-            self.operator
+            self.of_files
                 .tell(|| format!("{}: {error}", target.escape_default()));
         }
     }
 
-    /// Reports a proxy that does not tell its client to the operator, unless another message went there lately.
+    /// Reports a proxy that does not tell its client to the operator, unless another message about proxies went there lately.
     pub(crate) fn report_proxy(&self, peer: SocketAddr, error: &io::Error) {
         // Anything else is a connection that ended, as a check without a request does.
-        if error.kind() == io::ErrorKind::InvalidData {
-            self.operator
+        if matches!(
+            error.kind(),
+            io::ErrorKind::InvalidData | io::ErrorKind::TimedOut
+        ) {
+            self.of_proxies
                 .tell(|| format!("trusted proxy {}: {error}", peer.ip()));
         }
     }

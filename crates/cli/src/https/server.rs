@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -170,7 +170,7 @@ impl Prepared {
             tls: Some(tls),
             offload: self.offload,
             limits: within_file_limit(self.limits, config.limits.connections, threads),
-            proxies: TrustedProxies::new(&config.trusted_proxies),
+            proxies: TrustedProxies::new(config.trusted_proxies.clone()),
             threads,
             log: log.cloned(),
             on_fault: Arc::new(|what: &str| note(format_args!("scrim: {what}"))),
@@ -205,7 +205,7 @@ impl Prepared {
             kept,
         };
         kept.volumes.ask_no_more();
-        running.until_asked_to_end(signals);
+        running.serve_until(signals, None);
         manager.stopping();
         running.give_notice(signals);
         drop(keeping);
@@ -224,33 +224,47 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    fn until_asked_to_end(&self, signals: &Signals) {
+    /// Serves until the process is asked to end, or until a time.
+    fn serve_until(&self, signals: &Signals, end: Option<Instant>) {
         loop {
             match signals.take() {
                 Asked::ToEnd => return,
                 Asked::ToReload => self.reload(),
-                Asked::ToDrain => self.server.set_draining(true),
-                Asked::ToRefill => self.server.set_draining(false),
+                Asked::ToSetDraining(is_draining) => {
+                    self.set_draining(is_draining || end.is_some())
+                }
                 Asked::Nothing => {
-                    let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);
+                    let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+                    if left.is_some_and(|left| left.is_zero()) {
+                        return;
+                    }
+                    let left = left.and_then(|left| Timespec::try_from(left).ok());
+                    let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], left.as_ref());
                 }
             }
         }
     }
 
-    /// Tells health checks that the server is about to end, and goes on for the time that is configured. Another signal cuts
-    /// that short.
+    fn set_draining(&self, is_draining: bool) {
+        self.server.set_draining(is_draining);
+        if self.kept.config.health.is_none() {
+            note(
+                "scrim: nobody is told where new clients should go: the configuration has no health address",
+            );
+        }
+    }
+
+    /// Tells health checks that the server is about to end, and goes on for the time that is configured. Another request to
+    /// end cuts that short.
     fn give_notice(&self, signals: &Signals) {
         let limits = &self.kept.config.limits;
-        let Some(seconds) = limits.drain_notice_seconds.filter(|&seconds| seconds > 0) else {
-            return;
-        };
-        self.server.set_draining(true);
-        let time = Timespec {
-            tv_sec: seconds.into(),
-            tv_nsec: 0,
-        };
-        let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], Some(&time));
+        let notice = limits.drain_notice_seconds.unwrap_or(0);
+        let notice = Duration::from_secs(notice.into());
+        if !notice.is_zero() {
+            signals.forget_end();
+            self.server.set_draining(true);
+            self.serve_until(signals, Instant::now().checked_add(notice));
+        }
     }
 
     /// Reads the configuration and its files again. If they cannot be used, everything stays as it is.

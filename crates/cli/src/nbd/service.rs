@@ -237,7 +237,7 @@ impl Service {
                     open.reload();
                     open.announce(manager);
                 }
-                Asked::Nothing | Asked::ToDrain | Asked::ToRefill => {}
+                Asked::Nothing | Asked::ToSetDraining(_) => {}
             }
             if open.is_done() {
                 break None;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -50,10 +50,8 @@ impl Hangup {
 pub(crate) enum Asked {
     Nothing,
     ToReload,
-    /// Go on, and let health checks send new clients elsewhere.
-    ToDrain,
-    /// Let health checks send new clients here again.
-    ToRefill,
+    /// Go on, and let health checks send new clients elsewhere, or here again.
+    ToSetDraining(bool),
     ToEnd,
 }
 
@@ -63,9 +61,12 @@ pub(crate) struct Signals {
     wake: UnixStream,
     ending: Arc<AtomicBool>,
     reloading: Arc<AtomicBool>,
-    draining: Arc<AtomicBool>,
-    refilling: Arc<AtomicBool>,
+    /// The last request of SIGUSR1 or SIGUSR2: one of the numbers below, or 0.
+    draining: Arc<AtomicUsize>,
 }
+
+const DRAIN: usize = 1;
+const RESUME: usize = 2;
 
 impl Signals {
     pub(crate) fn listen(hangup: Hangup) -> Result<Self, CliError> {
@@ -81,31 +82,39 @@ impl Signals {
             ending: Arc::clone(&ASKED_TO_END),
             reloading: Arc::default(),
             draining: Arc::default(),
-            refilling: Arc::default(),
         };
         for signal in [SIGTERM, SIGINT, SIGHUP] {
             let noted = match (signal, hangup) {
                 (SIGHUP, Hangup::Reloads) => &signals.reloading,
                 _ => &signals.ending,
             };
-            signals.note(signal, noted)?;
+            // In this order, so that the thread that is woken finds the reason.
+            flag::register(signal, Arc::clone(noted))?;
+            signals.wake_on(signal)?;
         }
         Ok(signals)
     }
 
     /// Listens for SIGUSR1 and SIGUSR2 too, which would end the process otherwise.
     pub(crate) fn with_draining(self) -> Result<Self, CliError> {
-        let noted = self.note(SIGUSR1, &self.draining);
-        let noted = noted.and_then(|()| self.note(SIGUSR2, &self.refilling));
-        noted.map_err(|error| CliError::io("listen for signals", &error))?;
+        let register = |signal, request| {
+            flag::register_usize(signal, Arc::clone(&self.draining), request)?;
+            self.wake_on(signal)
+        };
+        register(SIGUSR1, DRAIN)
+            .and_then(|()| register(SIGUSR2, RESUME))
+            .map_err(|error| CliError::io("listen for signals", &error))?;
         Ok(self)
     }
 
-    fn note(&self, signal: i32, noted: &Arc<AtomicBool>) -> io::Result<()> {
-        // In this order, so that the thread that is woken finds the reason.
-        flag::register(signal, Arc::clone(noted))?;
+    fn wake_on(&self, signal: i32) -> io::Result<()> {
         pipe::register(signal, self.wake.try_clone()?)?;
         Ok(())
+    }
+
+    /// Forgets that the process was asked to end, so that [`take`](Self::take) tells of the next such request.
+    pub(crate) fn forget_end(&self) {
+        self.ending.store(false, Ordering::SeqCst);
     }
 
     /// Returns the request that was made since the last call.
@@ -116,12 +125,12 @@ impl Signals {
             Asked::ToEnd
         } else if self.reloading.swap(false, Ordering::SeqCst) {
             Asked::ToReload
-        } else if self.draining.swap(false, Ordering::SeqCst) {
-            Asked::ToDrain
-        } else if self.refilling.swap(false, Ordering::SeqCst) {
-            Asked::ToRefill
         } else {
-            Asked::Nothing
+            match self.draining.swap(0, Ordering::SeqCst) {
+                DRAIN => Asked::ToSetDraining(true),
+                RESUME => Asked::ToSetDraining(false),
+                _ => Asked::Nothing,
+            }
         }
     }
 }

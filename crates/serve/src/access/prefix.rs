@@ -97,6 +97,19 @@ impl TryFrom<String> for Prefix {
     }
 }
 
+impl Prefix {
+    /// Returns whether an address begins with the prefix.
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+        let (family, bits) = Family::of(address);
+        family == self.family && bits & family.mask(self.length) == self.bits
+    }
+
+    /// Returns whether all addresses of its family begin with it.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.length == 0
+    }
+}
+
 impl fmt::Display for Prefix {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address: IpAddr = match (self.family, u32::try_from(self.bits)) {

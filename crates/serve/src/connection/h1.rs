@@ -13,6 +13,7 @@ use super::{paced, source};
 use crate::address::Address;
 use crate::client::Client;
 use crate::http::{Answer, Body, Framing, Head, Method, Refusal, Skipper, as_newest_known};
+use crate::listener::Service;
 use crate::log::Entry;
 use crate::site::error_page;
 use crate::transport::{Transport, TransportError};
@@ -210,6 +211,7 @@ async fn answer(
     let mut answered = worker.answer(client, request).await;
     let (framing, longest) = framing(&answered.answer, head);
     let keeps_alive = head.keep_alive
+        && client.service != Service::Health
         && framing != BodyFraming::UntilClose
         && !worker.is_draining()
         && !has_unknown_end(head)

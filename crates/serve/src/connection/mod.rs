@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ServerConfig;
 use tokio::net::TcpStream;
@@ -35,6 +36,9 @@ use crate::worker::Worker;
 /// kernel's memory for TCP (`tcp_mem`). With the usual 4 MiB for each, some hundred clients that read nothing would use
 /// it up, and the kernel would refuse to send to all others.
 const UNSENT_MAX: u32 = 160 << 10;
+
+/// Time for a whole connection that asks for the server's health. There are few places for them, which must not be held.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(
@@ -59,7 +63,13 @@ pub(crate) async fn serve(
     };
     let (Service::Https, Some(config)) = (service, worker.tls()) else {
         let transport = Transport::Plain(Plain::new(socket));
-        return h1::serve(&worker, transport, client, Vec::new()).await;
+        let served = h1::serve(&worker, transport, client, Vec::new());
+        if service == Service::Health {
+            let _late = timeout(CHECK_TIMEOUT, served).await;
+        } else {
+            served.await;
+        }
+        return;
     };
     let handshake = secure(&worker, &socket, config);
     let negotiated = timeout(worker.limits.handshake, handshake).await;

@@ -14,7 +14,7 @@ const VERSION_1: &[u8] = b"PROXY ";
 
 /// Bytes of the addresses and ports over IPv4, over IPv6, and of two unix sockets.
 const INET_BYTES: usize = 12;
-const INET6_BYTES: usize = 36;
+pub(super) const INET6_BYTES: usize = 36;
 const UNIX_BYTES: usize = 216;
 
 /// The fixed part of a header.
@@ -64,28 +64,22 @@ impl Fixed {
             _ => return Err(Fault::Value),
         };
         let rest = usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
-        // The upper half is the family, the lower one the transport: 0 unspecified, 1 stream, 2 datagram.
+        // The upper half is the family, the lower one the transport, which is a stream here.
         let (addresses, len) = match bytes[13] {
-            0x00 => (Addresses::Unknown, 0),
-            0x11 | 0x12 => (Addresses::Inet, INET_BYTES),
-            0x21 | 0x22 => (Addresses::Inet6, INET6_BYTES),
-            0x31 | 0x32 => (Addresses::Unknown, UNIX_BYTES),
             _ if is_local => (Addresses::Unknown, 0),
+            0x00 => (Addresses::Unknown, 0),
+            0x11 => (Addresses::Inet, INET_BYTES),
+            0x21 => (Addresses::Inet6, INET6_BYTES),
+            0x31 => (Addresses::Unknown, UNIX_BYTES),
             _ => return Err(Fault::Value),
         };
-        if is_local {
-            return Ok(Self {
-                addresses: Addresses::Unknown,
-                rest,
-            });
-        }
         if rest < len {
             return Err(Fault::Short);
         }
         Ok(Self { addresses, rest })
     }
 
-    /// Reads the client's address from the rest; `None` if the connection is the proxy's own, or the address unknown.
+    /// Reads the client's address from the first bytes of the rest; `None` if the connection is the proxy's own, or the address unknown.
     pub(super) fn client(self, rest: &[u8]) -> Option<SocketAddr> {
         match self.addresses {
             Addresses::Unknown => None,
@@ -176,15 +170,36 @@ mod tests {
         assert_eq!(client(0x21, 0x31, &[b'/'; 216]), Ok(None));
     }
 
+    /// All values of the fixed part but the lengths, of which those about the addresses' are tried.
+    #[test]
+    fn no_value_names_a_client_but_a_proxy_of_ip() {
+        for (command, family) in (0..=u8::MAX).flat_map(|a| (0..=u8::MAX).map(move |b| (a, b))) {
+            for len in [0, 11, 12, 35, 36, 215, 216, 300] {
+                let found = client(command, family, &vec![1; len]);
+                let needed = match (command, family) {
+                    (0x21, 0x11) => INET_BYTES,
+                    (0x21, 0x21) => INET6_BYTES,
+                    _ => usize::MAX,
+                };
+                let names_client = matches!(found, Ok(Some(_)));
+                assert_eq!(
+                    names_client,
+                    len >= needed,
+                    "{command:#x} {family:#x} {len}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn what_is_no_such_header_is_refused_by_name() {
         assert_eq!(Fixed::parse(b"GET / HTTP/1.1\r\n"), Err(Fault::Absent));
         assert_eq!(Fixed::parse(b"PROXY TCP4 192.0"), Err(Fault::Version1));
-        for (command, family) in [(0x11, 0x11), (0x22, 0x11), (0x21, 0x13), (0x21, 0x41)] {
+        for (command, family) in [(0x11, 0x11), (0x22, 0x11), (0x21, 0x12), (0x21, 0x41)] {
             assert_eq!(client(command, family, &inet6()), Err(Fault::Value));
         }
         assert_eq!(client(0x21, 0x11, &INET[1..]), Err(Fault::Short));
         assert_eq!(client(0x21, 0x21, &INET), Err(Fault::Short));
-        assert_eq!(client(0x21, 0x32, &inet6()), Err(Fault::Short));
+        assert_eq!(client(0x21, 0x31, &inet6()), Err(Fault::Short));
     }
 }

@@ -7,26 +7,28 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::TcpStream;
 
-use crate::access::{AddressRules, Prefix};
-use header::{FIXED_BYTES, Fixed};
+use crate::access::Prefix;
+use header::{FIXED_BYTES, Fixed, INET6_BYTES};
+
+/// Bytes of a header that are received at a time. Its addresses are in the first of them.
+const PART_BYTES: usize = 512;
+const _: () = assert!(PART_BYTES >= INET6_BYTES);
 
 /// The proxies that are trusted. Each of their connections has to begin with a header; those of others must not, since
 /// anybody could then take any address.
 #[derive(Debug, Clone, Default)]
-pub struct TrustedProxies(Option<AddressRules>);
+pub struct TrustedProxies(Vec<Prefix>);
 
 impl TrustedProxies {
-    /// Trusts all addresses of these networks; none if there are no networks.
+    /// Trusts all addresses of these networks.
     #[must_use]
-    pub fn new(networks: &[Prefix]) -> Self {
-        // Without denied networks there is no network in both lists.
-        let rules = AddressRules::new(networks, &[]).ok();
-        Self(rules.filter(|_| !networks.is_empty()))
+    pub fn new(networks: Vec<Prefix>) -> Self {
+        Self(networks)
     }
 
     /// Returns whether connections from this address begin with a header.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
-        self.0.as_ref().is_some_and(|rules| rules.admit(address))
+        self.0.iter().any(|network| network.contains(address))
     }
 }
 
@@ -40,9 +42,17 @@ pub(crate) async fn receive_client(socket: &TcpStream, peer: SocketAddr) -> io::
     receive(socket, &mut fixed).await?;
     let fixed =
         Fixed::parse(&fixed).map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault))?;
-    let mut rest = vec![0; fixed.rest];
-    receive(socket, &mut rest).await?;
-    Ok(fixed.client(&rest).unwrap_or(peer))
+    let (mut part, mut left) = ([0; PART_BYTES], fixed.rest);
+    let mut client = None;
+    while left > 0 {
+        let part = &mut part[..left.min(PART_BYTES)];
+        receive(socket, part).await?;
+        if left == fixed.rest {
+            client = fixed.client(part);
+        }
+        left -= part.len();
+    }
+    Ok(client.unwrap_or(peer))
 }
 
 /// Fills `bytes` from the socket.
@@ -72,8 +82,7 @@ mod tests {
         };
         let one = "10.0.0.7".parse().expect("an address");
         assert!(!TrustedProxies::default().contains(one));
-        assert!(!TrustedProxies::new(&[]).contains(one));
-        let some = TrustedProxies::new(&networks(&["10.0.0.0/24", "fd00::/8"]));
+        let some = TrustedProxies::new(networks(&["10.0.0.0/24", "fd00::/8"]));
         assert!(some.contains(one));
         assert!(some.contains("::ffff:10.0.0.7".parse().expect("an address")));
         assert!(!some.contains("10.0.1.7".parse().expect("an address")));

@@ -64,8 +64,11 @@ impl FolderTree {
     pub(super) fn check_storage(&self) -> Result<(), String> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
         match rustix::fs::statx(&self.root, c"", flags, StatxFlags::BASIC_STATS) {
-            // Kernels before 4.11, and filters of system calls, may not have it.
-            Ok(_) | Err(Errno::NOSYS) => Ok(()),
+            Ok(found) if found.stx_nlink == 0 => {
+                Err(format!("{}: the folder was removed", self.name.display()))
+            }
+            // A filter of system calls may not have it.
+            Ok(_) | Err(Errno::NOSYS | Errno::PERM) => Ok(()),
             Err(error) => Err(format!("{}: {error}", self.name.display())),
         }
     }

@@ -88,14 +88,17 @@ impl VolumeFiles {
         Ok(fresh)
     }
 
-    /// Reads the first bytes of the file system, past all that was cached of it.
+    /// Reads the first bytes of the file system from the volume.
     ///
     /// # Errors
     /// A sentence with the volume's name.
     pub(crate) fn check_storage(&self) -> Result<(), String> {
-        let read = self.file_system().and_then(|fs| fs.is_as_it_was());
-        let read = read.map_err(|error| format!("{}: {error}", self.identity.name));
-        read.map(|_| ())
+        let read = match self.identity.is_shared {
+            true => self.file_system().map(|_| true),
+            false => self.file_system().and_then(|fs| fs.is_as_it_was()),
+        };
+        read.map_err(|error| format!("{}: {error}", self.identity.name))
+            .map(|_| ())
     }
 
     fn is_unchanged(&self, fs: &FileSystem) -> Result<bool, Error> {

@@ -26,8 +26,10 @@ pub enum TicketKeysFault {
         number: usize,
         reason: &'static str,
     },
-    /// Another process is changing files of this folder.
+    /// Another process has locked the file, or has put a new one into its place.
     Busy,
+    /// With a new key the file would be longer than servers read.
+    TooLong,
     /// The new file cannot be written in the place of the old one.
     Write(io::Error),
     /// The system has no random numbers.
@@ -70,7 +72,13 @@ impl fmt::Display for TicketKeysError {
             }
             TicketKeysFault::Busy => write!(
                 f,
-                "{path}: another process holds the lock of its folder, to change ticket keys there; try again"
+                "{path}: another process has locked this file to change the ticket keys, or has just changed them; look \
+                 at the file, and try again if that was not a rotation"
+            ),
+            TicketKeysFault::TooLong => write!(
+                f,
+                "{path}: with a new ticket key it would be longer than 64 KiB, and no server would read it; shorten its \
+                 comments"
             ),
             TicketKeysFault::Write(error) => write!(
                 f,

@@ -1,7 +1,7 @@
 //! Rotation of ticket keys: a new file in the place of the old one, whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -9,19 +9,26 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{
+    CWD, FlockOperation, RenameFlags, XattrFlags, fgetxattr, flock, fremovexattr, fsetxattr,
+    renameat_with,
+};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
 use super::error::{TicketKeysError, TicketKeysFault};
 use super::key::SECRET_LEN;
-use super::keys::{ENCODED_LEN, TicketKeys, key_in, lines, read_text};
+use super::keys::{Access, ENCODED_LEN, FILE_MAX, TicketKeys, key_in, lines, open, read_text};
 
 /// Keys that a rotation leaves: one that only opens tickets, the one that makes them, and the next.
 const KEPT: usize = 3;
 /// First line of a new file.
 const HEAD: &[u8] =
     b"# Keys of session tickets, oldest first, by scrim serve --rotate-ticket-keys. Keep them secret.\n";
+/// Extended attribute that has the POSIX ACL of a file.
+const ACL: &str = "system.posix_acl_access";
+/// Longest value of an extended attribute, in bytes.
+const XATTR_MAX: usize = 1 << 16;
 
 /// Adds a new key to a file and keeps the newest three; makes the file, with two keys and for its owner only, if it is not
 /// there. Comments stay. Returns the number of keys in the file.
@@ -34,27 +41,46 @@ pub fn rotate_ticket_keys(path: &Path) -> Result<usize, TicketKeysError> {
 
 fn rotate(path: &Path) -> Result<usize, TicketKeysFault> {
     let place = place_of(path).map_err(TicketKeysFault::Write)?;
-    let folder = match place.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+    let old = open_locked(&place, Access::Read)?;
+    let text = match &old {
+        Some(file) => read_text(file)?,
+        None => Zeroizing::new(HEAD.to_vec()),
     };
-    let folder = File::open(folder).map_err(TicketKeysFault::Write)?;
-    // Two rotations at a time would lose one of the keys. File systems without locks are used without.
-    if flock(&folder, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-        return Err(TicketKeysFault::Busy);
-    }
-    let (text, old) = match read_text(&place) {
-        Ok((text, file)) => (text, Some(file)),
+    let (text, count) = rotated(&text)?;
+    replace(&place, &text, old.as_ref())?;
+    Ok(count)
+}
+
+/// Opens a file of keys and locks it until it is closed; `None` if it is not there. Two rotations at a time would lose one
+/// of the keys. Only users who may read the keys can open the file, so no one else can keep a rotation waiting.
+fn open_locked(place: &Path, access: Access) -> Result<Option<File>, TicketKeysFault> {
+    let file = match open(place, access) {
+        Ok(file) => file,
         Err(TicketKeysFault::Read(error)) if error.kind() == io::ErrorKind::NotFound => {
-            (Zeroizing::new(HEAD.to_vec()), None)
+            return Ok(None);
+        }
+        Err(TicketKeysFault::Read(error)) if access == Access::ReadWrite => {
+            return Err(TicketKeysFault::Write(error));
         }
         Err(fault) => return Err(fault),
     };
-    let (text, count) = rotated(&text)?;
-    let old = old.map(|old| old.metadata()).transpose();
-    let replaced = old.and_then(|old| replace(&place, &folder, &text, old.as_ref()));
-    replaced.map_err(TicketKeysFault::Write)?;
-    Ok(count)
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        // File systems without locks are used without.
+        Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
+        Err(Errno::WOULDBLOCK) => return Err(TicketKeysFault::Busy),
+        // NFS locks only files that are open for writing.
+        Err(Errno::BADF) if access == Access::Read => {
+            return open_locked(place, Access::ReadWrite);
+        }
+        Err(error) => return Err(TicketKeysFault::Write(error.into())),
+    }
+    // Another rotation may have replaced the file before it was locked.
+    let locked = file.metadata().map_err(TicketKeysFault::Read)?;
+    match fs::metadata(place) {
+        Ok(found) if (found.dev(), found.ino()) == (locked.dev(), locked.ino()) => Ok(Some(file)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TicketKeysFault::Read(error)),
+        _ => Err(TicketKeysFault::Busy),
+    }
 }
 
 /// Resolves links, so that a link stays one and the file that it leads to is replaced.
@@ -94,39 +120,92 @@ pub(super) fn rotated(text: &[u8]) -> Result<(Zeroizing<Vec<u8>>, usize), Ticket
         rotated.extend_from_slice(&*encoded);
         rotated.push(b'\n');
     }
+    // Servers that refuse the file would refuse it on every reload from now on.
+    if rotated.len() > FILE_MAX {
+        return Err(TicketKeysFault::TooLong);
+    }
+    TicketKeys::parse(&rotated)?;
     Ok((rotated, count))
 }
 
-/// Puts a file with this text into the place of another one, with its owner and mode, or of none.
-fn replace(place: &Path, folder: &File, text: &[u8], old: Option<&Metadata>) -> io::Result<()> {
-    let mut draft = OsString::from(".");
-    draft.push(place.file_name().ok_or(Errno::ISDIR)?);
-    draft.push(".scrim-new");
-    let draft = place.with_file_name(draft);
-    // A draft that a crash has left.
-    match fs::remove_file(&draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let written = write_draft(&draft, text, old).and_then(|()| fs::rename(&draft, place));
-    if written.is_err() {
+/// Puts a file with this text into the place of another one, with its owner, mode and ACL, or of none.
+fn replace(place: &Path, text: &[u8], old: Option<&File>) -> Result<(), TicketKeysFault> {
+    let draft = draft_of(place)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .map_err(TicketKeysFault::Write)?;
+    let replaced = write_draft(file, text, old).and_then(|()| match old {
+        Some(_) => fs::rename(&draft, place),
+        None => rename_to_new(&draft, place),
+    });
+    replaced.map_err(|error| {
         let _ = fs::remove_file(&draft);
-    }
-    written?;
-    folder.sync_all()
+        match (old, error.kind()) {
+            (None, io::ErrorKind::AlreadyExists) => TicketKeysFault::Busy,
+            _ => TicketKeysFault::Write(error),
+        }
+    })?;
+    // The keys are replaced, so this is no failure any more, for which a job would rotate again. Some file systems cannot
+    // sync a folder. A crash may bring the old keys back; the next rotation and its copies make all servers alike again.
+    let folder = place.parent().filter(|it| !it.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new(".")));
+    let _ = folder.and_then(|folder| folder.sync_all());
+    Ok(())
 }
 
-fn write_draft(draft: &Path, text: &[u8], old: Option<&Metadata>) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let mut file = options.open(draft)?;
-    if let Some(old) = old {
-        let new = file.metadata()?;
-        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+/// A hidden file beside this one, with a name that no other process chooses.
+fn draft_of(place: &Path) -> Result<PathBuf, TicketKeysFault> {
+    let mut number = [0; 4];
+    rand::fill(&mut number).map_err(|_| TicketKeysFault::Random)?;
+    let name = place.file_name();
+    let name = name.ok_or_else(|| TicketKeysFault::Write(Errno::ISDIR.into()))?;
+    let mut draft = OsString::from(".");
+    draft.push(name);
+    draft.push(format!(".{:08x}", u32::from_be_bytes(number)));
+    Ok(place.with_file_name(draft))
+}
+
+/// Renames a file, and fails if there is a file of the new name.
+fn rename_to_new(draft: &Path, place: &Path) -> io::Result<()> {
+    match renameat_with(CWD, draft, CWD, place, RenameFlags::NOREPLACE) {
+        // The file system or the kernel has no such flag.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            fs::hard_link(draft, place)?;
+            // The new file is in its place; the name of the draft that may be left is for the owner only.
+            let _ = fs::remove_file(draft);
+            Ok(())
         }
-        file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
+        renamed => Ok(renamed?),
+    }
+}
+
+fn write_draft(mut file: File, text: &[u8], old: Option<&File>) -> io::Result<()> {
+    if let Some(old) = old {
+        let (new, found) = (file.metadata()?, old.metadata()?);
+        if (new.uid(), new.gid()) != (found.uid(), found.gid()) {
+            fchown(&file, Some(found.uid()), Some(found.gid()))?;
+        }
+        copy_acl(old, &file)?;
+        file.set_permissions(Permissions::from_mode(found.mode() & 0o777))?;
     }
     file.write_all(text)?;
     file.sync_all()
+}
+
+/// Gives a file the POSIX ACL of another one, or none. With an ACL the group's bits of a mode are its mask, so the mode
+/// alone would open the file to the group; and an ACL that comes from the folder would open it to others.
+fn copy_acl(from: &File, to: &File) -> io::Result<()> {
+    let mut acl = vec![0; XATTR_MAX];
+    let copied = match fgetxattr(from, ACL, &mut acl[..]) {
+        Ok(length) => fsetxattr(to, ACL, &acl[..length], XattrFlags::empty()),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => match fremovexattr(to, ACL) {
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+            removed => removed,
+        },
+        Err(error) => Err(error),
+    };
+    Ok(copied?)
 }

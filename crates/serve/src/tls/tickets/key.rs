@@ -1,5 +1,7 @@
 //! A key that seals and opens tickets.
 
+use std::mem;
+
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, rand};
@@ -63,7 +65,8 @@ impl Key {
         if len > TICKET_MAX {
             return None;
         }
-        let mut ticket = Vec::with_capacity(len);
+        // It has the session in the clear until it is sealed.
+        let mut ticket = Zeroizing::new(Vec::with_capacity(len));
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
         ticket.extend(self.name);
@@ -76,7 +79,7 @@ impl Key {
             self.sealing
                 .seal_in_place_separate_tag(nonce, Aad::from(&head[..NAME_LEN]), sealed);
         ticket.extend(tag.ok()?.as_ref());
-        Some(ticket)
+        Some(mem::take(&mut *ticket))
     }
 
     /// Opens a ticket of this key: the time of its making, and the session.

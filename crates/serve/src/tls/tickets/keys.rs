@@ -20,9 +20,11 @@ use super::key::{Key, SECRET_LEN, name_in};
 pub(super) const KEYS_MAX: usize = 16;
 /// Characters of a key in base64.
 pub(super) const ENCODED_LEN: usize = SECRET_LEN.div_ceil(3) * 4;
+/// Bytes that base64 of this length can have. A key has one less.
+const DECODED_MAX: usize = SECRET_LEN.div_ceil(3) * 3;
 
 /// Longest file of keys, in bytes.
-const FILE_MAX: usize = 1 << 16;
+pub(super) const FILE_MAX: usize = 1 << 16;
 /// Seconds for which a ticket is accepted, as by rustls' own tickets.
 const LIFETIME: u32 = 12 * 60 * 60;
 /// Seconds by which the clock of the server that made a ticket may be ahead.
@@ -48,12 +50,14 @@ impl TicketKeys {
     /// # Errors
     /// When it cannot be read, all users may read or change it, or a line is not a key.
     pub fn read(path: &Path) -> Result<Self, TicketKeysError> {
-        let keys = read_text(path).and_then(|(text, _)| Self::parse(&text));
+        let text = open(path, Access::Read).and_then(|file| read_text(&file));
+        let keys = text.and_then(|text| Self::parse(&text));
         keys.map_err(|fault| TicketKeysError::new(path, fault))
     }
 
     pub(super) fn parse(text: &[u8]) -> Result<Self, TicketKeysFault> {
         let mut keys: Vec<Key> = Vec::new();
+        let mut decoded = Zeroizing::new([0; DECODED_MAX]);
         for (number, line) in (1..).zip(lines(text)) {
             let Some(encoded) = key_in(line) else {
                 continue;
@@ -66,8 +70,8 @@ impl TicketKeys {
             }
             let not_a_key = "it is not a ticket key, which is the base64 of 32 random bytes (44 characters); make the \
                              file by scrim serve --rotate-ticket-keys";
-            let secret = decode(encoded).ok_or_else(|| wrong(not_a_key))?;
-            let key = Key::derive(&secret).map_err(|_| wrong("AWS-LC cannot use this key"))?;
+            let secret = decode(encoded, &mut decoded).ok_or_else(|| wrong(not_a_key))?;
+            let key = Key::derive(secret).map_err(|_| wrong("AWS-LC cannot use this key"))?;
             if keys.iter().any(|other| other.name() == key.name()) {
                 return Err(wrong(
                     "an earlier line has the same ticket key; remove one of them",
@@ -127,14 +131,22 @@ fn now() -> Option<u64> {
     since.ok().map(|since| since.as_secs())
 }
 
-/// Reads the text of a file of keys, and returns the file too. The group may read it: credentials of service managers and
-/// secrets of clusters are often the group's.
-pub(super) fn read_text(path: &Path) -> Result<(Zeroizing<Vec<u8>>, File), TicketKeysFault> {
+/// The use of a file of keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    ReadWrite,
+}
+
+/// Opens a file of keys. The group may read it: credentials of service managers and secrets of clusters are often the
+/// group's.
+pub(super) fn open(path: &Path, access: Access) -> Result<File, TicketKeysFault> {
     let failed = TicketKeysFault::Read;
     // A pipe without a writer would otherwise keep the server waiting.
     let mut options = OpenOptions::new();
     let no_wait = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = options.read(true).custom_flags(no_wait).open(path);
+    options.read(true).write(access == Access::ReadWrite);
+    let file = options.custom_flags(no_wait).open(path);
     let file = file.map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
     if !found.is_file() {
@@ -143,13 +155,19 @@ pub(super) fn read_text(path: &Path) -> Result<(Zeroizing<Vec<u8>>, File), Ticke
     if found.permissions().mode() & 0o006 != 0 {
         return Err(TicketKeysFault::Public);
     }
+    Ok(file)
+}
+
+/// Reads the text of a file of keys.
+pub(super) fn read_text(file: &File) -> Result<Zeroizing<Vec<u8>>, TicketKeysFault> {
+    let failed = TicketKeysFault::Read;
     // All of it from the start, so that no copy of a key is left where it grew.
     let mut text = Zeroizing::new(Vec::with_capacity(FILE_MAX + 1));
-    let read = (&file).take(FILE_MAX as u64 + 1).read_to_end(&mut text);
-    read.map_err(failed)?;
+    let mut file = file.take(FILE_MAX as u64 + 1);
+    file.read_to_end(&mut text).map_err(failed)?;
     match text.len() > FILE_MAX {
         true => Err(failed(io::Error::other("it is longer than 64 KiB"))),
-        false => Ok((text, file)),
+        false => Ok(text),
     }
 }
 
@@ -165,13 +183,11 @@ pub(super) fn key_in(line: &[u8]) -> Option<&[u8]> {
     (!line.is_empty() && !line.starts_with(b"#")).then_some(line)
 }
 
-fn decode(encoded: &[u8]) -> Option<Zeroizing<[u8; SECRET_LEN]>> {
+/// Decodes a key into a buffer that the caller wipes.
+fn decode<'a>(encoded: &[u8], decoded: &'a mut [u8; DECODED_MAX]) -> Option<&'a [u8; SECRET_LEN]> {
     if encoded.len() != ENCODED_LEN {
         return None;
     }
-    // The last group has space for three bytes, and a key has two of them.
-    let mut decoded = Zeroizing::new([0; SECRET_LEN + 1]);
     let length = STANDARD.decode_slice(encoded, &mut *decoded).ok()?;
-    let secret = decoded.first_chunk().filter(|_| length == SECRET_LEN)?;
-    Some(Zeroizing::new(*secret))
+    decoded.first_chunk().filter(|_| length == SECRET_LEN)
 }

@@ -1,10 +1,15 @@
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::thread;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
+use rustix::fs::{
+    CWD, FileType, FlockOperation, Mode, XattrFlags, flock, getxattr, mknodat, removexattr,
+    setxattr,
+};
+use rustix::io::Errno;
 use rustls::server::ProducesTickets;
 
 use super::file::rotated;
@@ -293,22 +298,137 @@ fn a_rotation_keeps_comments_and_fills_a_file_without_keys() {
 }
 
 #[test]
-fn a_rotation_follows_links_waits_for_nobody_and_survives_a_draft() {
+fn a_rotation_follows_links_and_leaves_other_drafts() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tickets.keys");
     let link = folder.path().join("link");
     symlink("tickets.keys", &link).expect("a link");
     assert!(rotate_ticket_keys(&link).is_err(), "it leads nowhere");
-    fs::write(folder.path().join(".tickets.keys.scrim-new"), "left").expect("a draft");
+    let draft = folder.path().join(".tickets.keys.01234567");
+    fs::write(&draft, "of another one").expect("a draft");
     assert_eq!(rotate_ticket_keys(&path).expect("made"), 2);
     assert_eq!(rotate_ticket_keys(&link).expect("rotated"), 3);
     assert!(link.symlink_metadata().expect("a link").is_symlink());
-    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2);
+    assert_eq!(fs::read(&draft).expect("a draft"), b"of another one");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
+}
 
-    let locked = File::open(folder.path()).expect("a folder");
+#[test]
+fn a_rotation_waits_for_nobody_and_only_who_may_read_the_keys_can_lock_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tickets.keys");
+    // Every user may lock the folder.
+    let shared = File::open(folder.path()).expect("a folder");
+    flock(&shared, FlockOperation::LockShared).expect("a lock");
+    assert_eq!(rotate_ticket_keys(&path).expect("made"), 2);
+
+    let locked = File::open(&path).expect("a file");
     flock(&locked, FlockOperation::LockExclusive).expect("a lock");
+    let before = fs::read(&path).expect("a file");
     let error = rotate_ticket_keys(&path).expect_err("locked");
     assert!(matches!(error.fault(), TicketKeysFault::Busy), "{error}");
+    assert_eq!(fs::read(&path).expect("a file"), before);
     drop(locked);
-    assert!(rotate_ticket_keys(&path).is_ok());
+    assert_eq!(rotate_ticket_keys(&path).expect("rotated"), 3);
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+}
+
+#[test]
+fn of_rotations_at_a_time_each_adds_its_key_or_is_told_of_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tickets.keys");
+    let first = thread::scope(|scope| {
+        let started: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| rotate_ticket_keys(&path)))
+            .collect();
+        let ended = started
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"));
+        ended.collect::<Vec<_>>()
+    });
+    // One has made the file, and the others have rotated it or done nothing.
+    let made = first.iter().filter(|count| matches!(count, Ok(2)));
+    assert_eq!(made.count(), 1, "{first:?}");
+    for error in first.iter().filter_map(|count| count.as_ref().err()) {
+        assert!(matches!(error.fault(), TicketKeysFault::Busy), "{error}");
+    }
+    assert!(TicketKeys::read(&path).is_ok());
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+}
+
+#[test]
+fn a_rotation_makes_no_file_that_servers_refuse() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tickets.keys");
+    let comment = "#".repeat((1 << 16) - 46);
+    let text = format!("{}\n{comment}\n", key(1));
+    assert_eq!(text.len(), 1 << 16);
+    fs::write(&path, &text).expect("a file");
+    set_mode(&path, 0o600);
+    assert!(TicketKeys::read(&path).is_ok());
+    let error = rotate_ticket_keys(&path).expect_err("too long");
+    assert!(matches!(error.fault(), TicketKeysFault::TooLong), "{error}");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), text);
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    let text = format!("{}\n{}\n", key(1), &comment[45..]);
+    let (rotated, count) = rotated(text.as_bytes()).expect("rotated");
+    assert_eq!((rotated.len(), count), (1 << 16, 2));
+}
+
+const ACL: &str = "system.posix_acl_access";
+const DEFAULT_ACL: &str = "system.posix_acl_default";
+
+/// An ACL by which one other user may read, and the group may not. Its mask is `mask`.
+fn acl(mask: u16) -> Vec<u8> {
+    let nobody = u32::MAX;
+    let entries = [
+        (0x01, 6, nobody), // the owner
+        (0x02, 4, 1234),   // this user
+        (0x04, 0, nobody), // the group
+        (0x10, mask, nobody),
+        (0x20, 0, nobody), // all others
+    ];
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    for (tag, allowed, id) in entries {
+        acl.extend(u16::to_le_bytes(tag));
+        acl.extend(u16::to_le_bytes(allowed));
+        acl.extend(u32::to_le_bytes(id));
+    }
+    acl
+}
+
+fn acl_of(path: &Path) -> Option<Vec<u8>> {
+    let mut acl = vec![0; 1 << 16];
+    match getxattr(path, ACL, &mut acl[..]) {
+        Ok(length) => Some(acl[..length].to_vec()),
+        Err(Errno::NODATA) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_rotation_keeps_an_acl_and_adds_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tickets.keys");
+    rotate_ticket_keys(&path).expect("made");
+    if let Err(error) = setxattr(&path, ACL, &acl(4), XattrFlags::empty()) {
+        println!("skipped: no ACLs here: {error}");
+        return;
+    }
+    for (mask, expected) in [(4, 0o640), (0, 0o600)] {
+        setxattr(&path, ACL, &acl(mask), XattrFlags::empty()).expect("an ACL");
+        assert_eq!(mode(&path), expected);
+        rotate_ticket_keys(&path).expect("rotated");
+        assert_eq!(mode(&path), expected);
+        assert_eq!(acl_of(&path), Some(acl(mask)));
+    }
+    // New files of this folder get an ACL. The file that had none stays without, and a new one is for its owner only.
+    removexattr(&path, ACL).expect("no ACL");
+    set_mode(&path, 0o640);
+    setxattr(folder.path(), DEFAULT_ACL, &acl(4), XattrFlags::empty()).expect("an ACL");
+    rotate_ticket_keys(&path).expect("rotated");
+    assert_eq!((mode(&path), acl_of(&path)), (0o640, None));
+    fs::remove_file(&path).expect("removed");
+    rotate_ticket_keys(&path).expect("made");
+    assert_eq!((mode(&path), acl_of(&path)), (0o600, Some(acl(0))));
 }

@@ -9,7 +9,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout_at;
 use zeroize::Zeroize;
 
 use super::credentials::Credentials;
@@ -83,6 +83,8 @@ struct Attempt {
     client: IpAddr,
     credentials: Credentials,
     fingerprint: Fingerprint,
+    /// Latest time for its turn.
+    deadline: tokio::time::Instant,
     result: Login,
     sender: watch::Sender<Option<Login>>,
 }
@@ -160,6 +162,7 @@ impl Logins {
                         client,
                         fingerprint,
                         credentials,
+                        deadline,
                         result: Login::Busy,
                         sender,
                     };
@@ -277,7 +280,7 @@ impl Attempt {
     async fn run(mut self) {
         let turn = self.logins.turns.queue(self.client);
         let turn = match turn {
-            Some(turn) => timeout(TURN_TIMEOUT, turn).await,
+            Some(turn) => timeout_at(self.deadline, turn).await,
             None => return,
         };
         let Ok(Ok(turn)) = turn else {
@@ -320,6 +323,8 @@ impl Drop for Fingerprint {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::super::users::tests::parse;
     use super::*;
 

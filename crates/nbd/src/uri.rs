@@ -80,7 +80,7 @@ fn is_of_qemu(text: &str) -> bool {
     let address = address.split(":exportname=").next().unwrap_or_default();
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     match address.rsplit_once(':') {
-        _ if address == "unix" || address.starts_with("unix:") => true,
+        _ if address.starts_with("unix:") => true,
         Some((host, port)) => !host.is_empty() && !host.contains('/') && is_port(port),
         None => false,
     }

@@ -161,6 +161,7 @@ fn paths_are_no_uris() {
         "nbd",
         "nbd:x",
         "nbd:x:",
+        "nbd:unix",
         "nbd:x:e",
         "nbd:/folder/x:1",
         "nbd::1",

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod interrupted;
+mod many;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -364,40 +365,6 @@ fn a_listing_tells_what_stat_tells() {
     assert_eq!(files.scrim("ls --directory disk.img:/a/b"), "b\n");
     let all = files.scrim("ls -a disk.img:/a/b/c");
     assert_eq!(all, ".\n..\n");
-}
-
-/// More names than are held at a time: in the order of the disk, each of them once.
-#[test]
-fn a_folder_with_very_many_names_is_listed_and_walked() {
-    let Some(files) = Files::new() else { return };
-    const COUNT: usize = 70_000;
-    fs::create_dir(files.path("tree/many")).unwrap();
-    let first = files.path("tree/many/0");
-    fs::write(&first, "x").unwrap();
-    for number in 1..COUNT {
-        // Names of a few files: an inode takes up to 65,000 links.
-        let first = if number < 40_000 {
-            &first
-        } else {
-            &files.path("tree/many/40000")
-        };
-        let name = files.path(&format!("tree/many/{number}"));
-        match number {
-            40_000 => fs::write(&name, "y").unwrap(),
-            _ => fs::hard_link(first, name).unwrap(),
-        }
-    }
-    files.plain("-t ext4 -b 4096", 32);
-    files.encrypt();
-    let listed = files.scrim("ls disk.img:/many");
-    let mut names: Vec<usize> = listed.lines().map(|line| line.parse().unwrap()).collect();
-    names.sort_unstable();
-    assert!(names.iter().copied().eq(0..COUNT));
-    files.scrim("cp -r disk.img:/many out");
-    assert_eq!(fs::read_dir(files.path("out")).unwrap().count(), COUNT);
-    let links = |name: &str| fs::metadata(files.path(name)).unwrap().nlink();
-    assert_eq!(links("out/1"), 40_000);
-    assert_eq!(links("out/69999"), 30_000);
 }
 
 #[test]

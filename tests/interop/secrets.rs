@@ -34,10 +34,37 @@ impl Image {
     }
 }
 
+/// Returns whether `needle` is in `haystack`. Tests are not optimised, and a loop over a whole process takes long, so the
+/// standard library, which is, finds each place of one byte of the needle that is not as frequent as zero.
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack
-        .windows(needle.len())
-        .any(|window| window == needle)
+    let before = needle.iter().position(|byte| *byte != 0).unwrap_or(0);
+    let mut end = before.min(haystack.len());
+    loop {
+        let skipped = (&haystack[end..]).skip_until(needle[before]).unwrap();
+        end += skipped;
+        if skipped == 0 || haystack[end - 1] != needle[before] {
+            return false;
+        }
+        if haystack[end - 1 - before..].starts_with(needle) {
+            return true;
+        }
+    }
+}
+
+#[test]
+fn a_secret_is_found_wherever_it_lies() {
+    for needle in [&b"key"[..], b"\0key", b"\0\0", b"kkey", b"k"] {
+        for before in [&b""[..], b"k", b"ke\0k", b"\0"] {
+            for after in [&b""[..], b"k", b"\0\0"] {
+                let haystack = [before, needle, after].concat();
+                assert!(contains(&haystack, needle), "{haystack:?} {needle:?}");
+                let cut = &haystack[..before.len() + needle.len() - 1];
+                let expected = cut.windows(needle.len()).any(|window| window == needle);
+                assert_eq!(contains(cut, needle), expected, "{cut:?} {needle:?}");
+            }
+        }
+    }
+    assert!(!contains(b"", b"\0key"));
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -122,7 +122,7 @@ fn formatting_on_a_full_disk_leaves_nothing_behind() {
 
     refused(&disk.run(&format!("scrim format small/sparse.img -d key {cost}")));
     let sparse = fs::read(disk.path("sparse.img")).unwrap();
-    assert!(sparse.len() == 64 << 20 && sparse.iter().all(|&byte| byte == 0));
+    assert!(sparse == vec![0; 64 << 20]);
     let blocks = disk.done("stat -c %b small/sparse.img");
     assert_eq!(blocks, "0\n", "no space is kept");
 

@@ -4,7 +4,7 @@
 mod noise;
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -280,5 +280,23 @@ pub(crate) fn assert_same(actual: &[u8], expected: &[u8], what: &str) {
     if actual != expected {
         let first = actual.iter().zip(expected).position(|(a, e)| a != e);
         panic!("{what}: differs from byte {} on", first.unwrap());
+    }
+}
+
+/// Index of the first `needle` in `haystack`. Tests are not optimised, and a loop over a whole process takes long. So the
+/// standard library, which is, finds each place of one byte of the needle; not of a zero, which is frequent in memory.
+pub(crate) fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    let before = needle.iter().position(|byte| *byte != 0).unwrap_or(0);
+    let mut end = before.min(haystack.len());
+    loop {
+        let skipped = (&haystack[end..]).skip_until(needle[before]).unwrap();
+        end += skipped;
+        if skipped == 0 || haystack[end - 1] != needle[before] {
+            return None;
+        }
+        let start = end - 1 - before;
+        if haystack[start..].starts_with(needle) {
+            return Some(start);
+        }
     }
 }

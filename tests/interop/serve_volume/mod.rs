@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use scrim_seeded::Random;
 
 use crate::server::{Server, Site};
-use crate::support::{Background, PYTHON, have, is_root, noise, scrim, wait_until};
+use crate::support::{Background, PYTHON, find, have, is_root, noise, scrim, wait_until};
 
 /// Options for a volume that is cheap to unlock.
 const CHEAP: &str = "--key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000";
@@ -549,9 +549,9 @@ fn marks_in(pid: u32) -> HashSet<[u8; 5]> {
         }
         let needle = &MARK.as_bytes()[..40];
         let mut at = 0;
-        while let Some(next) = bytes[at..].iter().position(|&byte| byte == needle[0]) {
+        while let Some(next) = find(&bytes[at..], needle) {
             at += next;
-            if bytes[at..].starts_with(needle) && bytes.len() >= at + MARK.len() + 5 {
+            if bytes.len() >= at + MARK.len() + 5 {
                 let number = &bytes[at + MARK.len()..at + MARK.len() + 5];
                 found.insert(number.try_into().unwrap());
             }

@@ -55,7 +55,7 @@ fn cases(version: u8) -> impl Iterator<Item = Case> {
 
 fn made_by_cryptsetup(version: u8) {
     for (case, seed) in cases(version).zip(1..) {
-        let image = Image::made_by_cryptsetup(case);
+        let image = Image::in_memory_by_cryptsetup(case);
         let what = format!("{case:?}");
         let written = image.fill_with_noise(seed);
         assert_same(&image.decrypt_independently(), &written, &what);
@@ -68,7 +68,7 @@ fn made_by_cryptsetup(version: u8) {
 
 fn made_by_scrim(version: u8) {
     for (case, seed) in cases(version).zip(1..) {
-        let image = Image::made_by_scrim(case);
+        let image = Image::in_memory_by_scrim(case);
         let what = format!("{case:?}");
         assert!(image.cryptsetup_accepts("key"), "{what}");
         assert!(!image.cryptsetup_accepts("other"), "{what}");
@@ -130,7 +130,7 @@ fn key_slots_can_have_a_cipher_of_their_own() {
             pbkdf: "pbkdf2",
             ..USUAL
         };
-        let image = Image::made_by_scrim(case);
+        let image = Image::in_memory_by_scrim(case);
         let shown = image.dump();
         assert!(
             shown.contains(&format!("cipher: {cipher} sector: 4096")),
@@ -159,7 +159,7 @@ fn the_null_cipher_has_no_key() {
     if !have(&TOOLS) {
         return;
     }
-    let image = Image::made_by_scrim(Case {
+    let image = Image::in_memory_by_scrim(Case {
         cipher: "null",
         key_bits: 128,
         ..USUAL

@@ -152,31 +152,38 @@ fn what_is_held_is_carried_out_on_the_table_that_comes() {
     if !have(&["cryptsetup", "qemu-io"]) {
         return;
     }
-    for engine in ENGINES {
-        let image = Image::made_by_cryptsetup(USUAL);
-        let place = &image.place;
-        let options: Vec<&str> = engine.split(' ').collect();
-        let uri = image.open_with("key", "secret", &options);
-        assert_done(request(place, &uri, "write -P 7 0 64k"));
-        place.scrim(["suspend", "secret"]);
-        let mut reader = request(place, &uri, "read -P 7 0 64k");
-        wait_until("it is held", || place.in_flight("read") > 0);
-        assert!(reader.0.try_wait().unwrap().is_none(), "{engine}");
-        let status = place.json(&["status", "secret", "--json"]);
-        assert_eq!(status["suspended"], true);
-        place.scrim(["resume", "secret"]);
-        assert_done(reader);
-        assert_eq!(place.in_flight("read"), 0);
+    // Each waits for most of its time.
+    std::thread::scope(|scope| {
+        for engine in ENGINES {
+            scope.spawn(move || held_until_a_table_comes(engine));
+        }
+    });
+}
 
-        place.scrim(["suspend", "secret"]);
-        let reader = request(place, &uri, "read -P 0 0 64k");
-        wait_until("it is held", || place.in_flight("read") > 0);
-        let zeros = format!("0 {} zero", PAYLOAD / 512);
-        place.scrim(["reload", "secret", "--force", "--table", &zeros]);
-        place.scrim(["resume", "secret"]);
-        assert_done(reader);
-        place.close("secret");
-    }
+fn held_until_a_table_comes(engine: &str) {
+    let image = Image::made_by_cryptsetup(USUAL);
+    let place = &image.place;
+    let options: Vec<&str> = engine.split(' ').collect();
+    let uri = image.open_with("key", "secret", &options);
+    assert_done(request(place, &uri, "write -P 7 0 64k"));
+    place.scrim(["suspend", "secret"]);
+    let mut reader = request(place, &uri, "read -P 7 0 64k");
+    wait_until("it is held", || place.in_flight("read") > 0);
+    assert!(reader.0.try_wait().unwrap().is_none(), "{engine}");
+    let status = place.json(&["status", "secret", "--json"]);
+    assert_eq!(status["suspended"], true);
+    place.scrim(["resume", "secret"]);
+    assert_done(reader);
+    assert_eq!(place.in_flight("read"), 0);
+
+    place.scrim(["suspend", "secret"]);
+    let reader = request(place, &uri, "read -P 0 0 64k");
+    wait_until("it is held", || place.in_flight("read") > 0);
+    let zeros = format!("0 {} zero", PAYLOAD / 512);
+    place.scrim(["reload", "secret", "--force", "--table", &zeros]);
+    place.scrim(["resume", "secret"]);
+    assert_done(reader);
+    place.close("secret");
 }
 
 /// Ends a suspended volume by a signal and by `close`; a table that was only loaded is not used.
@@ -185,30 +192,37 @@ fn a_suspended_volume_carries_out_what_it_holds_before_it_is_closed() {
     if !have(&["cryptsetup", "qemu-io", "kill"]) {
         return;
     }
-    for by_signal in [true, false] {
-        for engine in ENGINES {
-            let image = Image::made_by_cryptsetup(USUAL);
-            let place = &image.place;
-            let options: Vec<&str> = engine.split(' ').collect();
-            let uri = image.open_with("key", "secret", &options);
-            let zeros = format!("0 {} zero", PAYLOAD / 512);
-            place.scrim(["reload", "secret", "--force", "--table", &zeros]);
-            place.scrim(["suspend", "secret"]);
-            let writer = request(place, &uri, "write -P 9 64k 64k");
-            wait_until("it is held", || place.in_flight("write") > 0);
-            let control = place.path("run/scrim/secret.control");
-            if by_signal {
-                let status = place.json(&["status", "secret", "--json"]);
-                place.run("kill", ["-TERM", &status["pid"].to_string()]);
-                wait_until("it has ended", || !control.exists());
-            } else {
-                place.scrim(["close", "secret", "--force"]);
+    // Each waits for most of its time.
+    std::thread::scope(|scope| {
+        for by_signal in [true, false] {
+            for engine in ENGINES {
+                scope.spawn(move || closes_while_suspended(engine, by_signal));
             }
-            assert_done(writer);
-            let plain = image.decrypt_independently();
-            assert_same(&plain[64 << 10..128 << 10], &[9; 64 << 10], engine);
         }
+    });
+}
+
+fn closes_while_suspended(engine: &str, by_signal: bool) {
+    let image = Image::made_by_cryptsetup(USUAL);
+    let place = &image.place;
+    let options: Vec<&str> = engine.split(' ').collect();
+    let uri = image.open_with("key", "secret", &options);
+    let zeros = format!("0 {} zero", PAYLOAD / 512);
+    place.scrim(["reload", "secret", "--force", "--table", &zeros]);
+    place.scrim(["suspend", "secret"]);
+    let writer = request(place, &uri, "write -P 9 64k 64k");
+    wait_until("it is held", || place.in_flight("write") > 0);
+    let control = place.path("run/scrim/secret.control");
+    if by_signal {
+        let status = place.json(&["status", "secret", "--json"]);
+        place.run("kill", ["-TERM", &status["pid"].to_string()]);
+        wait_until("it has ended", || !control.exists());
+    } else {
+        place.scrim(["close", "secret", "--force"]);
     }
+    assert_done(writer);
+    let plain = image.decrypt_independently();
+    assert_same(&plain[64 << 10..128 << 10], &[9; 64 << 10], engine);
 }
 
 /// A request with a body that does not come, or is another one than was said.

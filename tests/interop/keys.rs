@@ -87,7 +87,7 @@ fn check(image: &Image) {
 fn key_slots_of_scrim_s_headers_are_changed() {
     if have(&["cryptsetup", "nbdcopy"]) {
         for case in [LUKS1[1], LUKS1[2], LUKS2[0], LUKS2[1], USUAL] {
-            check(&Image::made_by_scrim(case));
+            check(&Image::in_memory_by_scrim(case));
         }
     }
 }
@@ -96,7 +96,7 @@ fn key_slots_of_scrim_s_headers_are_changed() {
 fn key_slots_of_cryptsetup_s_headers_are_changed() {
     if have(&["cryptsetup", "nbdcopy"]) {
         for case in [LUKS1[0], LUKS1[3], LUKS2[2], LUKS2[5]] {
-            check(&Image::made_by_cryptsetup(case));
+            check(&Image::in_memory_by_cryptsetup(case));
         }
     }
 }
@@ -107,7 +107,7 @@ fn key_slots_have_the_cost_and_cipher_that_were_asked_for() {
     if !have(&["cryptsetup"]) {
         return;
     }
-    let image = Image::made_by_scrim(USUAL);
+    let image = Image::in_memory_by_scrim(USUAL);
     for (options, expected) in [
         (
             "--pbkdf argon2i --pbkdf-force-iterations 5 --pbkdf-memory 96 --pbkdf-parallel 2",
@@ -139,7 +139,7 @@ fn volume_keys_and_unbound_keys_come_from_files() {
         return;
     }
     for case in [LUKS1[0], USUAL] {
-        let image = Image::made_by_cryptsetup(case);
+        let image = Image::in_memory_by_cryptsetup(case);
         image.dump_volume_key();
         image.must(&format!(
             "add-key {CHEAP} --volume-key-file volume-key disk.img other"
@@ -153,7 +153,7 @@ fn volume_keys_and_unbound_keys_come_from_files() {
         let short = format!("add-key {CHEAP} --volume-key-file key disk.img other");
         assert!(image.fails(&short, 1).contains("--key-size"));
     }
-    let image = Image::made_by_scrim(USUAL);
+    let image = Image::in_memory_by_scrim(USUAL);
     let (place, add) = (
         &image.place,
         format!("add-key {CHEAP} --unbound --key-size 128"),
@@ -187,7 +187,7 @@ fn volume_keys_and_unbound_keys_come_from_files() {
 /// Each passphrase is one line of standard input, as cryptsetup reads it.
 #[test]
 fn both_passphrases_come_from_standard_input() {
-    let image = Image::made_by_scrim(LUKS1[0]);
+    let image = Image::in_memory_by_scrim(LUKS1[0]);
     let both = format!("{PASSPHRASE}\n{OTHER}\n");
     let output = image.try_scrim_with(&format!("add-key {CHEAP} disk.img"), both.as_bytes());
     assert!(output.status.success(), "{output:?}");
@@ -206,7 +206,7 @@ fn both_passphrases_come_from_standard_input() {
 #[test]
 fn what_is_refused_leaves_the_header_alone() {
     for case in [LUKS1[1], USUAL] {
-        let image = Image::made_by_scrim(case);
+        let image = Image::in_memory_by_scrim(case);
         let before = image.header_bytes();
         for (line, code, said) in [
             ("add-key -d other disk.img key", 2, "no key available"),
@@ -265,7 +265,7 @@ fn a_long_unbound_key_of_cryptsetup_s_is_in_nobody_s_way() {
     if !have(&["cryptsetup"]) {
         return;
     }
-    let image = Image::made_by_scrim(USUAL);
+    let image = Image::in_memory_by_scrim(USUAL);
     image.place.write("third", "third");
     let add = format!("luksAddKey {CHEAP} --unbound -s 16384 -S 1 disk.img other");
     image.place.cryptsetup(&add);
@@ -287,7 +287,7 @@ fn a_truncated_header_is_left_alone_until_it_is_whole() {
     if !have(&["cryptsetup"]) {
         return;
     }
-    let image = Image::made_by_scrim(LUKS2[4]);
+    let image = Image::in_memory_by_scrim(LUKS2[4]);
     let head = image.place.path(image.header());
     let file = std::fs::File::options().write(true).open(head).unwrap();
     file.set_len(200_000).unwrap();
@@ -325,7 +325,7 @@ fn batch_mode_removes_the_last_key_too() {
         (USUAL, "erase -q disk.img"),
         (LUKS1[1], "luksErase --batch-mode disk.img"),
     ] {
-        let image = Image::made_by_scrim(case);
+        let image = Image::in_memory_by_scrim(case);
         let material = slots_area(&image);
         image.must(line);
         assert_ne!(
@@ -344,7 +344,7 @@ fn batch_mode_removes_the_last_key_too() {
         let theirs = image.place.run_with_input("cryptsetup", words, b"");
         assert_eq!(theirs.status.code(), Some(1), "{line}: {theirs:?}");
     }
-    let image = Image::made_by_scrim(USUAL);
+    let image = Image::in_memory_by_scrim(USUAL);
     let wrong = image.try_scrim_with("kill-slot -q disk.img 0", b"wrong\n");
     assert_eq!(
         wrong.status.code(),
@@ -360,7 +360,7 @@ fn keys_of_a_half_reencrypted_volume_are_erased_but_not_changed() {
     if !have(&["cryptsetup"]) {
         return;
     }
-    let image = Image::made_by_scrim(USUAL);
+    let image = Image::in_memory_by_scrim(USUAL);
     image.place.cryptsetup(&format!(
         "reencrypt --init-only -q {CHEAP} --key-file key disk.img"
     ));
@@ -393,7 +393,7 @@ fn a_full_header_is_only_overwritten_in_place_when_that_is_confirmed() {
     if !have(&["cryptsetup"]) {
         return;
     }
-    let image = Image::made_by_scrim(LUKS1[0]);
+    let image = Image::in_memory_by_scrim(LUKS1[0]);
     for slot in 1..8 {
         image
             .place
@@ -417,7 +417,7 @@ fn keys_are_changed_while_the_volume_is_open() {
         return;
     }
     for case in [LUKS1[1], LUKS2[1], USUAL] {
-        let image = Image::made_by_scrim(case);
+        let image = Image::in_memory_by_scrim(case);
         let header = image.header();
         let uri = image.open_with("key", "secret", &[]);
         let payload = noise(crate::volume::PAYLOAD, 9);
@@ -437,7 +437,7 @@ fn changes_at_the_same_time_are_all_made_or_refused() {
     if !have(&["cryptsetup"]) {
         return;
     }
-    let image = Image::made_by_scrim(Case {
+    let image = Image::in_memory_by_scrim(Case {
         pbkdf: "pbkdf2",
         ..USUAL
     });

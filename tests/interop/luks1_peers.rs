@@ -49,8 +49,8 @@ fn images(ciphers: &[(&'static str, u32)]) -> Vec<Image> {
         .chain(older)
         .collect();
     let cases = || cases.iter().copied();
-    let ours = cases().map(Image::made_by_scrim);
-    let theirs = cases().map(Image::made_by_cryptsetup);
+    let ours = cases().map(Image::in_memory_by_scrim);
+    let theirs = cases().map(Image::in_memory_by_cryptsetup);
     ours.chain(theirs).collect()
 }
 
@@ -89,7 +89,7 @@ fn qemu_reads_and_writes_other_ciphers() {
         ("twofish-cbc-plain64", 256),
     ];
     for (seed, (cipher, key_bits)) in (1..).zip(ciphers) {
-        let image = Image::made_by_scrim(Case {
+        let image = Image::in_memory_by_scrim(Case {
             cipher,
             key_bits,
             ..LUKS1[0]
@@ -109,7 +109,7 @@ fn what_qemu_io_wrote_is_where_it_should_be() {
     if !have(&QEMU) {
         return;
     }
-    let image = Image::made_by_cryptsetup(LUKS1[1]);
+    let image = Image::in_memory_by_cryptsetup(LUKS1[1]);
     let mut expected = image.fill_with_noise(3);
     let writes = [(0, 512, 1), (4096 - 512, 1024, 2), (PAYLOAD - 512, 512, 3)];
     for (offset, len, pattern) in writes {

@@ -443,7 +443,7 @@ fn sum(bytes: &[u8]) -> u64 {
 
 /// The volumes of the rows: one with two passphrases and a token, and one with its header apart.
 fn volumes() -> Place {
-    let place = Place::new();
+    let place = Place::in_memory();
     for (name, content) in FILES {
         place.write(name, content);
     }

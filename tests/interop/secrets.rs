@@ -289,87 +289,94 @@ fn a_suspended_volume_has_forgotten_its_key() {
         println!("skipped: only root can look into the process");
         return;
     }
-    for options in [
-        "--io-engine plain",
-        "--io-engine threads",
-        "--data-path queued",
-        "--direct-io on --io-engine io_uring",
-    ] {
-        let image = Image::made_by_cryptsetup(USUAL);
-        let place = &image.place;
-        let key = image.dump_volume_key();
-        let payload = image.fill_with_noise(5);
-        let uri = image.open_with("key", "secret", &options.split(' ').collect::<Vec<_>>());
-        let pid = image.server();
-        let is_there = |key: &[u8]| strays(&pid, &key[..16]).1 || strays(&pid, &key[32..48]).1;
-        assert!(
-            is_there(&key),
-            "{options}: looked for in vain, so the test proves nothing"
-        );
-        // A client that is connected and idle, and a table beside.
-        let mut idle = place.command("qemu-io");
-        let mut idle = idle.args(["-f", "raw", &uri]);
-        idle = idle.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut idle = Background::start(idle);
-        let mut asks = idle.0.stdin.take().unwrap();
-        let mut said = BufReader::new(idle.0.stdout.take().unwrap()).lines();
-        asks.write_all(b"read 0 64k\n").unwrap();
-        said.find(|line| line.as_ref().unwrap().contains("bytes at offset"));
-        let table = place.scrim(["table", "secret", "--showkeys"]);
-        let loaded = place.run_with_input(scrim(), ["reload", "secret"], table.as_bytes());
-        assert!(loaded.status.success(), "{loaded:?}");
-        // And a client that is in the middle of a request.
-        let half = HalfSent::start(place, &uri);
-
-        place.scrim(["luksSuspend", "secret"]);
-        assert!(!is_there(&key), "{options}: the key is still there");
-        // As HMAC has a key on the stack.
-        for pad in [0x36, 0x5c] {
-            let padded: Vec<u8> = key.iter().map(|byte| byte ^ pad).collect();
-            assert!(!is_there(&padded), "{options}: the key is there, padded");
-        }
-        asks.write_all(b"read 0 2M\n").unwrap();
-        wait_until("it is held", || {
-            let stats = place.scrim(["stats", "secret", "--json"]);
-            let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
-            stats["read"]["in_flight"] != 0
-        });
-        place.scrim(["luksSuspend", "secret"]);
-        assert_key_is_forgotten(place);
-
-        assert_no_way_around_the_passphrase(place);
-        assert!(!is_there(&key), "{options}: the key is there again");
-
-        place.scrim(["luksResume", "secret", "--key-file", "key"]);
-        // It takes the next line from its input once it has ended the one before.
-        for (what, next) in [("read", &b"write -P 3 1M 64k\n"[..]), ("wrote", b"")] {
-            let line = said.find(|line| line.as_ref().unwrap().contains("bytes at offset"));
-            let line = line.unwrap().unwrap();
-            assert!(line.contains(what), "{what}: {line}");
-            asks.write_all(next).unwrap();
-        }
-        drop(asks);
-        assert!(idle.0.wait().unwrap().success());
-        half.end();
-        let mut expected = payload;
-        expected[512 << 10..(512 << 10) + 4096].fill(4);
-        expected[1280 << 10..1792 << 10].fill(5);
-        expected[1 << 20..(1 << 20) + (64 << 10)].fill(3);
-        crate::support::assert_same(&place.copy_out(&uri), &expected, options);
-        // With its key, options about one are refused, and a loaded table goes to work as ever.
-        for words in [
-            "resume secret -d key",
-            "resume secret -T 5",
-            "luksResume secret",
+    // Each waits for most of its time.
+    std::thread::scope(|scope| {
+        for options in [
+            "--io-engine plain",
+            "--io-engine threads",
+            "--data-path queued",
+            "--direct-io on --io-engine io_uring",
         ] {
-            let refused = place.run_with_input(scrim(), words.split(' '), b"");
-            assert_eq!(refused.status.code(), Some(1), "{words}: {refused:?}");
+            scope.spawn(move || forgets_its_key(options));
         }
-        place.scrim(["suspend", "secret"]);
-        assert!(is_there(&key), "{options}: `suspend` keeps the key");
-        place.scrim(["resume", "secret"]);
-        place.close("secret");
+    });
+}
+
+fn forgets_its_key(options: &str) {
+    let image = Image::made_by_cryptsetup(USUAL);
+    let place = &image.place;
+    let key = image.dump_volume_key();
+    let payload = image.fill_with_noise(5);
+    let uri = image.open_with("key", "secret", &options.split(' ').collect::<Vec<_>>());
+    let pid = image.server();
+    let is_there = |key: &[u8]| strays(&pid, &key[..16]).1 || strays(&pid, &key[32..48]).1;
+    assert!(
+        is_there(&key),
+        "{options}: looked for in vain, so the test proves nothing"
+    );
+    // A client that is connected and idle, and a table beside.
+    let mut idle = place.command("qemu-io");
+    let mut idle = idle.args(["-f", "raw", &uri]);
+    idle = idle.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut idle = Background::start(idle);
+    let mut asks = idle.0.stdin.take().unwrap();
+    let mut said = BufReader::new(idle.0.stdout.take().unwrap()).lines();
+    asks.write_all(b"read 0 64k\n").unwrap();
+    said.find(|line| line.as_ref().unwrap().contains("bytes at offset"));
+    let table = place.scrim(["table", "secret", "--showkeys"]);
+    let loaded = place.run_with_input(scrim(), ["reload", "secret"], table.as_bytes());
+    assert!(loaded.status.success(), "{loaded:?}");
+    // And a client that is in the middle of a request.
+    let half = HalfSent::start(place, &uri);
+
+    place.scrim(["luksSuspend", "secret"]);
+    assert!(!is_there(&key), "{options}: the key is still there");
+    // As HMAC has a key on the stack.
+    for pad in [0x36, 0x5c] {
+        let padded: Vec<u8> = key.iter().map(|byte| byte ^ pad).collect();
+        assert!(!is_there(&padded), "{options}: the key is there, padded");
     }
+    asks.write_all(b"read 0 2M\n").unwrap();
+    wait_until("it is held", || {
+        let stats = place.scrim(["stats", "secret", "--json"]);
+        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+        stats["read"]["in_flight"] != 0
+    });
+    place.scrim(["luksSuspend", "secret"]);
+    assert_key_is_forgotten(place);
+
+    assert_no_way_around_the_passphrase(place);
+    assert!(!is_there(&key), "{options}: the key is there again");
+
+    place.scrim(["luksResume", "secret", "--key-file", "key"]);
+    // It takes the next line from its input once it has ended the one before.
+    for (what, next) in [("read", &b"write -P 3 1M 64k\n"[..]), ("wrote", b"")] {
+        let line = said.find(|line| line.as_ref().unwrap().contains("bytes at offset"));
+        let line = line.unwrap().unwrap();
+        assert!(line.contains(what), "{what}: {line}");
+        asks.write_all(next).unwrap();
+    }
+    drop(asks);
+    assert!(idle.0.wait().unwrap().success());
+    half.end();
+    let mut expected = payload;
+    expected[512 << 10..(512 << 10) + 4096].fill(4);
+    expected[1280 << 10..1792 << 10].fill(5);
+    expected[1 << 20..(1 << 20) + (64 << 10)].fill(3);
+    crate::support::assert_same(&place.copy_out(&uri), &expected, options);
+    // With its key, options about one are refused, and a loaded table goes to work as ever.
+    for words in [
+        "resume secret -d key",
+        "resume secret -T 5",
+        "luksResume secret",
+    ] {
+        let refused = place.run_with_input(scrim(), words.split(' '), b"");
+        assert_eq!(refused.status.code(), Some(1), "{words}: {refused:?}");
+    }
+    place.scrim(["suspend", "secret"]);
+    assert!(is_there(&key), "{options}: `suspend` keeps the key");
+    place.scrim(["resume", "secret"]);
+    place.close("secret");
 }
 
 /// If a suspended volume is closed without its passphrase, the waiting requests fail and nothing is written.

@@ -111,23 +111,38 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn made_by_cryptsetup(case: Case) -> Self {
-        let image = Self::blank(case);
-        let options = case.options();
-        let format = format!("luksFormat {options} --key-file key disk.img");
-        image.place.cryptsetup(&format);
-        image
+        Self::blank(Place::new(), case).formatted_by_cryptsetup()
     }
 
     pub(crate) fn made_by_scrim(case: Case) -> Self {
-        let image = Self::blank(case);
-        let options = case.options();
-        let format = format!("format {options} --key-file key disk.img");
-        image.place.scrim(format.split_whitespace());
-        image
+        Self::blank(Place::new(), case).formatted_by_scrim()
     }
 
-    fn blank(case: Case) -> Self {
-        let place = Place::new();
+    /// As [`made_by_cryptsetup`](Self::made_by_cryptsetup), in memory: for many volumes of which no disk is asked anything.
+    pub(crate) fn in_memory_by_cryptsetup(case: Case) -> Self {
+        Self::blank(Place::in_memory(), case).formatted_by_cryptsetup()
+    }
+
+    /// As [`made_by_scrim`](Self::made_by_scrim), in memory.
+    pub(crate) fn in_memory_by_scrim(case: Case) -> Self {
+        Self::blank(Place::in_memory(), case).formatted_by_scrim()
+    }
+
+    fn formatted_by_cryptsetup(self) -> Self {
+        let options = self.case.options();
+        let format = format!("luksFormat {options} --key-file key disk.img");
+        self.place.cryptsetup(&format);
+        self
+    }
+
+    fn formatted_by_scrim(self) -> Self {
+        let options = self.case.options();
+        let format = format!("format {options} --key-file key disk.img");
+        self.place.scrim(format.split_whitespace());
+        self
+    }
+
+    fn blank(place: Place, case: Case) -> Self {
         place.write("key", PASSPHRASE);
         place.write("other", OTHER);
         place.sparse("disk.img", (case.default_offset() + PAYLOAD) as u64);

@@ -49,10 +49,11 @@ def turn(data):
     if cipher == "cipher_null":
         yield data
         return
+    # Looked up and made once: a volume has thousands of sectors.
+    aes, mode_of, iv_of = algorithms.AES(key), MODES[mode], IV
     for offset in range(0, length, sector):
-        mode_of_sector = MODES[mode](IV((at + offset) // 512))
-        aes = Cipher(algorithms.AES(key), mode_of_sector)
-        turner = aes.encryptor() if what == "encrypt" else aes.decryptor()
+        turned = Cipher(aes, mode_of(iv_of((at + offset) // 512)))
+        turner = turned.encryptor() if what == "encrypt" else turned.decryptor()
         yield turner.update(data[offset : offset + sector]) + turner.finalize()
 
 

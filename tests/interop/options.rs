@@ -447,12 +447,15 @@ fn volumes() -> Place {
     for (name, content) in FILES {
         place.write(name, content);
     }
-    place.sparse("base.img", 20 << 20);
+    // Headers that are small, as each row copies them, with room for eight key slots and more.
+    place.sparse("base.img", 8 << 20);
     place.sparse("data.img", 4 << 20);
     let format = format!("luksFormat -q --type luks2 {CHEAP}");
-    place.cryptsetup(&format!("{format} base.img key"));
+    place.cryptsetup(&format!("{format} --offset 8192 base.img key"));
     place.cryptsetup(&format!("luksAddKey {CHEAP} -d key base.img second"));
-    place.cryptsetup(&format!("{format} --header basehead.img data.img key"));
+    place.cryptsetup(&format!(
+        "{format} --luks2-keyslots-size 4063232 --header basehead.img data.img key"
+    ));
     place.cryptsetup("token add --key-description base --token-id 0 -S 0 base.img");
     place.cryptsetup("token add --key-description base --token-id 0 -S 0 basehead.img");
     place.cryptsetup("luksHeaderBackup --header-backup-file of-head basehead.img");

@@ -112,7 +112,7 @@ impl Place {
         let mut words = vec![script(name).into_os_string()];
         words.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         let output = self.run_with_input(PYTHON, words, input);
-        succeeded(name, &output);
+        must_succeed(name, &output);
         output.stdout
     }
 
@@ -223,7 +223,15 @@ fn bin_dir() -> &'static Path {
 }
 
 /// Demands success; returns standard output.
+#[track_caller]
 pub(crate) fn succeeded(what: &str, output: &Output) -> String {
+    must_succeed(what, output);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Demands success of a program whose output is not text.
+#[track_caller]
+fn must_succeed(what: &str, output: &Output) {
     assert!(
         output.status.success(),
         "{what}: {}\n{}{}",
@@ -231,7 +239,6 @@ pub(crate) fn succeeded(what: &str, output: &Output) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Returns whether all of these programs are here. Outside CI a missing one skips the test, with a line

@@ -30,9 +30,12 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), CliError> {
         RunningVolume::Scrim(client) if args.prometheus => {
             print(prometheus::text(&client.figures()?).as_bytes())
         }
-        RunningVolume::Scrim(_) => show(args, || {
-            Client::connect(&RuntimeDir::locate(), &args.name)?.figures()
-        }),
+        RunningVolume::Scrim(client) => {
+            // The process hears one client at a time, so this one must not be kept while others connect.
+            let mut first = Some(client);
+            let connect = || Client::connect(&RuntimeDir::locate(), &args.name);
+            show(args, || first.take().map_or_else(connect, Ok)?.figures())
+        }
         RunningVolume::Kernel(_) if args.prometheus => Err(CliError::usage(format!(
             "{}: the kernel runs it, and Prometheus's node_exporter has its figures (node_disk_*); leave --prometheus out",
             args.name.as_str()

@@ -231,7 +231,7 @@ impl Running<'_> {
                 Asked::ToEnd => return,
                 Asked::ToReload => self.reload(),
                 Asked::ToSetDraining(is_draining) => {
-                    self.set_draining(is_draining || end.is_some())
+                    self.set_draining(is_draining || end.is_some());
                 }
                 Asked::Nothing => {
                     let left = end.map(|end| end.saturating_duration_since(Instant::now()));

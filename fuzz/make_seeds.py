@@ -5,6 +5,7 @@ them. Needs cryptsetup, mke2fs and nothing else.
     python3 fuzz/make_seeds.py
 """
 
+import base64
 import itertools
 import json
 import ssl
@@ -297,6 +298,23 @@ def tls():
     seed("tls_records", "raw", b"\0" + say(0xFF, bytes.fromhex("1703030020") + bytes(32)))
 
 
+def tickets():
+    """Files of ticket keys, and changes of tickets."""
+    keys = [base64.b64encode(bytes([number]) * 32).decode() for number in range(17)]
+    for name, lines in {
+        "none": ["# none"], "one": keys[:1], "comments": ["# ours", keys[0], "", keys[1] + "\r", "# more", keys[2]],
+        "most": keys[:16], "too-many": keys, "twice": [*keys[:3], keys[1]], "odd": [keys[0].replace("A=", "B=")],
+        "short": [keys[0], base64.b64encode(bytes(31)).decode()],
+    }.items():
+        seed("ticket_keys", name, "\n".join(lines) + "\n")
+    for change in range(8):
+        seed("tickets", f"change-{change}", struct.pack("<BHQi", change, 300 * change + 5, 1_800_000_000, 60) + b"a session")
+    for name, made, age in [("oldest", 9, 43200), ("too-old", 9, 43201), ("ahead", 1000, -300), ("too-far", 1000, -301)]:
+        seed("tickets", name, struct.pack("<BHQi", 0, 0, made, age))
+    for name, length in [("longest", 1996), ("too-long", 1997)]:
+        seed("tickets", name, struct.pack("<BHQi", 6, 0, 9, 0) + bytes(length))
+
+
 def ext4(folder):
     """Small file systems, as the places of what is not zero."""
     tree = Path(folder, "tree")
@@ -377,3 +395,4 @@ if __name__ == "__main__":
     fuse()
     http()
     tls()
+    tickets()

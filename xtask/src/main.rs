@@ -13,6 +13,7 @@ mod fuzz;
 mod guest;
 mod inventory;
 mod rivals;
+mod rust;
 mod soak;
 mod times;
 mod usage;

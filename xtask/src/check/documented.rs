@@ -2,7 +2,7 @@
 //! method without parameters may go without one, where name and type say everything.
 
 use super::repository::{Repository, Violation};
-use super::rust::{Source, Token};
+use crate::rust::{Source, Token};
 
 const ITEMS: [&str; 6] = ["struct", "enum", "trait", "type", "union", "fn"];
 /// Words that may stand between `pub` and the word for the item.

@@ -2,7 +2,7 @@
 //! the program writes to its terminal in one module.
 
 use super::repository::{Repository, Violation};
-use super::rust::Token;
+use crate::rust::Token;
 
 /// Macros that format what they are given.
 const FORMATTING: [&str; 10] = [

@@ -11,7 +11,6 @@ mod manifests;
 mod modules;
 mod prose;
 mod repository;
-mod rust;
 mod secrets;
 mod unsafety;
 mod wording;

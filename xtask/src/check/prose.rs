@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::repository::{Repository, Violation};
-use super::rust::Source;
+use crate::rust::Source;
 
 /// The stored counts: a line `PART HABIT COUNT` for each that is not zero.
 pub(crate) const STORED: &str = "xtask/prose.txt";

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::rust::Source;
 use crate::cargo::metadata;
 use crate::error::{Doing, Error};
+use crate::rust::Source;
 
 /// The tree under check.
 pub(crate) struct Repository {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::repository::{Repository, Violation};
-use super::rust::{Source, Token};
+use crate::rust::{Source, Token};
 
 /// The types that are secrets themselves.
 const SECRETS: [&str; 5] = [

@@ -2,7 +2,7 @@
 //! why it is sound.
 
 use super::repository::{Repository, Violation};
-use super::rust::{Source, Token};
+use crate::rust::{Source, Token};
 
 const ROOMS: [&str; 4] = ["crates/sys/src/", "crates/rbd/src/", KERNELS, FOREIGN];
 const KERNELS: &str = "crates/crypt/src/kernels/";

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::comments;
 use super::git;
 use super::manifests;
 use super::record::{self, Row};
@@ -96,10 +97,22 @@ fn choose_one(stage: &Stage, base: Option<&str>, last: Option<&Row>) -> Result<C
     };
     let since = base.map(str::to_owned).or(last_commit);
     let changed = match &since {
-        Some(since) => manifests::resolve(since, git::changed_since(since)?)?,
+        Some(since) => within(stage, since)?.into_iter().collect(),
         None => Vec::new(),
     };
     Ok(judge(stage, since.as_deref(), &changed, last))
+}
+
+/// The first path with a change since a commit that the stage can notice.
+fn within(stage: &Stage, since: &str) -> Result<Option<String>, Error> {
+    let mut changed = manifests::resolve(since, git::changed_since(since)?)?;
+    while let Some(path) = stage.touched_by(&changed).map(str::to_owned) {
+        if !comments::alone_changed(since, &path)? {
+            return Ok(Some(path));
+        }
+        changed.retain(|other| *other != path);
+    }
+    Ok(None)
 }
 
 /// Chooses by the paths that have changed since a commit.

@@ -2,6 +2,7 @@
 //! those are, and `cargo xtask nightly` runs all of them and records when.
 
 mod affected;
+mod comments;
 mod git;
 mod manifests;
 mod record;

@@ -36,7 +36,7 @@ impl TrustedProxies {
 /// for itself. There is no time limit: the caller may drop the future.
 ///
 /// # Errors
-/// Those of the socket, `UnexpectedEof` if it is closed before, or `InvalidData` with a [`Fault`] as its source.
+/// Those of the socket, `UnexpectedEof` if it is closed before, or `InvalidData` with a [`header::Fault`] as its source.
 pub(crate) async fn receive_client(socket: &TcpStream, peer: SocketAddr) -> io::Result<SocketAddr> {
     let mut fixed = [0; FIXED_BYTES];
     receive(socket, &mut fixed).await?;

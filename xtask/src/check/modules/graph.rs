@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::repository::Repository;
-use super::super::rust::Token;
 use super::items::{self, Item, Path};
+use crate::rust::Token;
 
 /// Number of re-exports that one name is followed through.
 const DEPTH: usize = 16;

@@ -1,6 +1,6 @@
 //! Just enough of Rust's grammar to find names, child modules, imports and paths among the tokens of a module.
 
-use super::super::rust::Token;
+use crate::rust::Token;
 
 /// Words of a path, without the colons.
 pub(super) type Path<'a> = Vec<&'a str>;
@@ -291,8 +291,8 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::rust::Source;
     use super::*;
+    use crate::rust::Source;
 
     fn paths(text: &str) -> Vec<String> {
         let source = Source::parse(text);

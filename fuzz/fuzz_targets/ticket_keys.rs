@@ -1,6 +1,6 @@
 //! The input is a file of ticket keys, which is read and rotated twice.
 //!
-//! What the server offers reads files only, so the modules that parse and rotate their text are taken in.
+//! The public functions read files only, so this includes the modules that parse and rotate the text of one.
 
 #![no_main]
 

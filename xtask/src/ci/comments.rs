@@ -20,7 +20,7 @@ pub(super) fn alone_changed(commit: &str, path: &str) -> Result<bool, Error> {
         return Ok(false);
     };
     let now = fs::read_to_string(now).doing(|| format!("read {path}"))?;
-    // Of a file at a commit, git's answer has lost the end of the last line.
+    // `git::file` trims the end of the text.
     Ok(without_comments(&before) == without_comments(now.trim_end()))
 }
 

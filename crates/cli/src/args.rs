@@ -14,6 +14,7 @@ mod fstab;
 mod headers;
 mod https;
 mod invocation;
+mod kernel_key;
 mod keys;
 mod luks;
 mod mount;
@@ -47,6 +48,7 @@ pub(crate) use headers::{
 };
 pub(crate) use https::{ServeArgs, ServeVolumeArgs};
 pub(crate) use invocation::Invocation;
+pub(crate) use kernel_key::{KernelKey, KeyLink, Keyring};
 pub(crate) use keys::{
     AddKeyArgs, ChangeKeyArgs, ChangeSlotArgs, ConvertKeyArgs, EraseArgs, KeyArgs,
     KeyslotCipherArgs, KillSlotArgs, NewKeyArgs, PbkdfArgs, PbkdfType, RemoveKeyArgs, SealArgs,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use scrim_luks::{Flag, Priority};
 
+use super::kernel_key::KeyLink;
 use super::keys::{KeyArgs, TokenKeyArgs, VolumeKeyArgs};
 use super::luks::{ChangeArgs, HeaderOnlyArgs, LuksType};
 
@@ -66,6 +67,9 @@ pub(crate) struct TestArgs {
     pub(crate) volume_key: VolumeKeyArgs,
     #[command(flatten)]
     pub(crate) token: TokenKeyArgs,
+    /// Put the volume key into a keyring of the kernel, as `open` does
+    #[arg(long, value_name = "KEYRING::KEY")]
+    pub(crate) link_vk_to_keyring: Option<KeyLink>,
 }
 
 #[derive(Args)]

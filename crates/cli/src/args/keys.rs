@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::kernel_key::KernelKey;
 use super::luks::{ChangeArgs, HeaderOnlyArgs};
 
 /// Source of a key.
@@ -39,23 +40,37 @@ pub(crate) struct VolumeKeyArgs {
         conflicts_with_all = ["key_file", "keyfile_offset", "keyfile_size", "key_slot"]
     )]
     pub(crate) volume_key_file: Option<PathBuf>,
+    /// Take the volume key from a keyring of the kernel: %TYPE:NAME, or NAME for a key of type user
+    #[arg(
+        long,
+        value_name = "KEY",
+        conflicts_with_all = ["volume_key_file", "key_file", "keyfile_offset", "keyfile_size", "key_slot"]
+    )]
+    pub(crate) volume_key_keyring: Option<KernelKey>,
     /// Size of the volume key in bits, where no key slot of the header tells it
     // `requires` would not hold beside what conflicts with the file.
     #[arg(long, short = 's', value_name = "BITS")]
     pub(crate) key_size: Option<u32>,
 }
 
+impl VolumeKeyArgs {
+    /// Checks whether a volume key is named.
+    pub(crate) fn is_given(&self) -> bool {
+        self.volume_key_file.is_some() || self.volume_key_keyring.is_some()
+    }
+}
+
 /// A token of the header, in place of a passphrase.
 #[derive(Args, Clone, Default)]
 pub(crate) struct TokenKeyArgs {
-    /// Use token N of the header: cryptsetup runs its plugin, or clevis decrypts it
+    /// Use token N of the header: its key in a keyring, cryptsetup's plugin for it, or clevis
     #[arg(long, value_name = "N")]
     pub(crate) token_id: Option<u8>,
     /// Use tokens of this type, such as luks2-keyring, systemd-tpm2 or clevis
     #[arg(long, value_name = "TYPE")]
     pub(crate) token_type: Option<String>,
     /// Use any token, and do not ask for a passphrase if no token opens the volume
-    #[arg(long, conflicts_with_all = ["key_file", "volume_key_file"])]
+    #[arg(long, conflicts_with_all = ["key_file", "volume_key_file", "volume_key_keyring"])]
     pub(crate) token_only: bool,
     /// Time limit in seconds for the program that uses a token
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -147,7 +162,7 @@ pub(crate) struct SealArgs {
     pub(crate) pbkdf: PbkdfArgs,
 }
 
-/// Options of an existing key, which conflict with --volume-key-file and --unbound.
+/// Options of an existing key, which conflict with a volume key and --unbound.
 const EXISTING_KEY: [&str; 7] = [
     "key_file",
     "keyfile_offset",
@@ -178,10 +193,19 @@ pub(crate) struct AddKeyArgs {
         conflicts_with_all = EXISTING_KEY
     )]
     pub(crate) volume_key_file: Option<PathBuf>,
-    /// Create an unbound key slot, with a random key or the one in --volume-key-file (LUKS2)
+    /// Take the volume key from a keyring of the kernel: %TYPE:NAME, or NAME for a key of type user; with --unbound, the
+    /// key to store
+    #[arg(
+        long,
+        value_name = "KEY",
+        conflicts_with = "volume_key_file",
+        conflicts_with_all = EXISTING_KEY
+    )]
+    pub(crate) volume_key_keyring: Option<KernelKey>,
+    /// Create an unbound key slot, with a random key or the one that is named (LUKS2)
     #[arg(long, requires = "key_size", conflicts_with_all = EXISTING_KEY)]
     pub(crate) unbound: bool,
-    /// Size in bits of the unbound key, or of the key in --volume-key-file
+    /// Size in bits of the unbound key, or of the volume key that is named
     #[arg(long, short = 's', value_name = "BITS")]
     pub(crate) key_size: Option<u32>,
     /// Number of attempts to enter the existing passphrase

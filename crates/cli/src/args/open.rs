@@ -5,18 +5,21 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::kernel_key::KeyLink;
 use super::nbd::ServingArgs;
 use super::open_volume::EngineArg;
 use super::unlock::UnlockArgs;
 use super::volume_name::VolumeName;
 
 /// Options of a LUKS volume that conflict with --table: the table itself says it, or cannot.
-const TABLE_EXCLUDES: [&str; 26] = [
+const TABLE_EXCLUDES: [&str; 28] = [
     "token_id",
     "token_type",
     "token_only",
     "token_timeout",
     "volume_key_file",
+    "volume_key_keyring",
+    "link_vk_to_keyring",
     "key_size",
     "image_offset",
     "image_size",
@@ -83,6 +86,10 @@ pub(crate) struct OpenArgs {
     /// root can read the key back (--engine kernel)
     #[arg(long)]
     pub(crate) disable_keyring: bool,
+    /// Put the volume key into a keyring of the kernel once the volume is open: KEYRING is @s, @u, @us, a name or a
+    /// number, KEY as for --volume-key-keyring. The key stays there when the volume is closed
+    #[arg(long, value_name = "KEYRING::KEY")]
+    pub(crate) link_vk_to_keyring: Option<KeyLink>,
     /// Stay in the foreground instead of starting a background process
     #[arg(long)]
     pub(crate) foreground: bool,

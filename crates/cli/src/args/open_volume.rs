@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use scrim_volume::{DataPath, OpenFlags};
 
-use super::keys::KeyArgs;
+use super::kernel_key::KeyLink;
+use super::keys::{KeyArgs, TokenKeyArgs, VolumeKeyArgs};
 use super::numbers::{parse_seconds, parse_size};
 use super::volume_name::VolumeName;
+use crate::luks::unlock::OtherKeys;
 
 /// Data paths of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -163,6 +165,10 @@ pub(crate) struct KeyAgainArgs {
     pub(crate) tries: Option<u32>,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
+    #[command(flatten)]
+    pub(crate) volume_key: VolumeKeyArgs,
+    #[command(flatten)]
+    pub(crate) token: TokenKeyArgs,
 }
 
 impl KeyAgainArgs {
@@ -177,7 +183,16 @@ impl KeyAgainArgs {
         } = &self.key;
         let of_file = key_file.is_some() || *keyfile_offset > 0 || keyfile_size.is_some();
         let of_cost = pbkdf_memory_limit.is_some() || pbkdf_time_limit.is_some();
-        of_file || of_cost || self.key_slot.is_some() || self.tries.is_some()
+        let others = self.volume_key.is_given() || self.token.is_given();
+        of_file || of_cost || others || self.key_slot.is_some() || self.tries.is_some()
+    }
+
+    /// Keys that options name in place of a passphrase.
+    pub(crate) fn others(&self) -> OtherKeys<'_> {
+        OtherKeys {
+            volume_key: &self.volume_key,
+            token: &self.token,
+        }
     }
 
     /// Number of times that the passphrase is asked for at a terminal.
@@ -201,6 +216,9 @@ pub(crate) struct LuksResumeArgs {
     /// File or device with the detached header of a volume that the kernel runs
     #[arg(long, value_name = "FILE")]
     pub(crate) header: Option<PathBuf>,
+    /// Put the volume key into a keyring of the kernel, as `open` does
+    #[arg(long, value_name = "KEYRING::KEY")]
+    pub(crate) link_vk_to_keyring: Option<KeyLink>,
 }
 
 #[derive(Args)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::kernel_key::KernelKey;
 use super::keys::KeyArgs;
 use super::nbd::ServingArgs;
 use super::open_volume::{DataPathArg, EngineArg, PerfArgs};
@@ -62,6 +63,14 @@ pub(crate) struct PlainOpenArgs {
     pub(crate) serving: ServingArgs,
     #[command(flatten)]
     pub(crate) storage: StorageArgs,
+    /// Take the key from a keyring of the kernel: %TYPE:NAME, or NAME for a key of type user. With --engine kernel the
+    /// type may be one that nobody reads: logon, encrypted or trusted
+    #[arg(
+        long,
+        value_name = "KEY",
+        conflicts_with_all = ["hash", "key_file", "keyfile_offset", "keyfile_size"]
+    )]
+    pub(crate) volume_key_keyring: Option<KernelKey>,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
 }

@@ -11,7 +11,7 @@ use crate::luks::cost;
 use crate::luks::derivation::Guard;
 use crate::luks::header_change::HeaderChange;
 use crate::luks::key_source::{check_apart, new_passphrase};
-use crate::luks::unlock::{Asking, by_token, read_volume_key, unlock};
+use crate::luks::unlock::{Asking, by_token, named_volume_key, unlock};
 use crate::terminal::note;
 
 /// Longest unbound key, in bytes.
@@ -28,7 +28,8 @@ pub(crate) fn run(args: &AddKeyArgs) -> Result<(), CliError> {
     let sealing = Sealing::check(&args.seal, header)?;
     let new_source = args.new.source();
     check_apart(&args.key.source(), &new_source)?;
-    let asks_for_existing = args.volume_key_file.is_none() && !args.unbound;
+    let names_volume_key = args.volume_key_file.is_some() || args.volume_key_keyring.is_some();
+    let asks_for_existing = !names_volume_key && !args.unbound;
     if asks_for_existing && args.key_size.is_some() {
         return Err(CliError::usage(
             "the volume key has the size that it has; leave --key-size out, or name an unbound key or a \
@@ -88,8 +89,11 @@ fn key(
             )));
         }
     };
-    if let Some(file) = &args.volume_key_file {
-        let key = read_volume_key(file, asked, change.header())?;
+    let (file, keyring) = (
+        args.volume_key_file.as_deref(),
+        args.volume_key_keyring.as_ref(),
+    );
+    if let Some(key) = named_volume_key(file, keyring, asked, change.header())? {
         if !args.unbound {
             // A wrong one is refused before a new passphrase is asked for.
             let cost = args.key.source().cost;
@@ -111,7 +115,7 @@ fn key(
         key: args.key.source(),
         tries: args.tries,
     };
-    if let Some(key) = by_token(&args.token, luks, &**backend, place, asking.key.cost)? {
+    if let Some(key) = by_token(&args.token, luks, &**backend, place, existing, &asking)? {
         return Ok(key);
     }
     Ok(unlock(luks, &**backend, place, existing, &asking)?.0.key)

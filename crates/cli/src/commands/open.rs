@@ -46,7 +46,10 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
         foreground: args.foreground,
     };
     hosted.serve(|| {
-        let wanted = Wanted::by(&args.image, unlock)?;
+        let wanted = Wanted {
+            link: args.link_vk_to_keyring.as_ref(),
+            ..Wanted::by(&args.image, unlock)?
+        };
         match &args.table {
             Some(given) => {
                 let path = unlock.data_path.into();
@@ -108,11 +111,12 @@ fn in_kernel(args: &OpenArgs) -> Result<(), CliError> {
                 .map_err(|_| CliError::usage("the table is not text"))?;
             let devices = Devices::new(unlock.readonly, Manner::default());
             let table = CryptTable::parse(text)?;
-            kernel::open_table(&mapper, &name, table, &devices, unlock.readonly)?
+            kernel::open_table(&mapper, &name, table, &devices, unlock.readonly, None)?
         }
         None => {
             let wanted = Wanted {
                 manner: Manner::default(),
+                link: args.link_vk_to_keyring.as_ref(),
                 ..Wanted::by(&args.image, unlock)?
             };
             let place = match args.disable_keyring {
@@ -164,6 +168,7 @@ fn as_test(args: &OpenArgs) -> TestArgs {
         key: luks.key.clone(),
         volume_key: luks.volume_key.clone(),
         token: luks.token.clone(),
+        link_vk_to_keyring: args.link_vk_to_keyring.clone(),
     }
 }
 

@@ -45,7 +45,8 @@ fn in_kernel(args: &PlainOpenArgs, plain: &Plain<'_>) -> Result<(), CliError> {
     // The kernel's engine opens the image by itself, which is locked until then.
     let (table, data) = table(args, plain, &devices)?;
     drop(data);
-    let node = kernel::open_table(&mapper, &args.name, table, &devices, args.readonly)?;
+    let key = args.volume_key_keyring.as_ref();
+    let node = kernel::open_table(&mapper, &args.name, table, &devices, args.readonly, key)?;
     warn_of_unlocked_keys();
     print(format!("{}\n", node.display()).as_bytes())
 }

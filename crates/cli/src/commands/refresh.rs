@@ -72,6 +72,7 @@ fn of_kernel(args: &RefreshArgs, volume: &KernelVolume) -> Result<(), CliError> 
         key_slot: args.again.key_slot,
         tries: args.again.attempts(),
         key: args.again.key.source(),
+        others: args.again.others(),
     };
     change(args, &open, |flags| volume.set_flags(flags, &question))
 }

@@ -55,6 +55,7 @@ fn of_kernel(args: &ResizeArgs, volume: &KernelVolume) -> Result<(), CliError> {
         key_slot: args.again.key_slot,
         tries: args.again.attempts(),
         key: args.again.key.source(),
+        others: args.again.others(),
     };
     change(args, volume.sectors()?, wanted, || {
         volume.resize(wanted, &question)

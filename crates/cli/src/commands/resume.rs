@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use scrim_backend::{Access, Backend};
+use scrim_luks::VolumeKey;
 
 use crate::args::{KeyAgainArgs, LuksResumeArgs, OpenNameArgs, ResumeArgs, VolumeName};
 use crate::error::{CliError, Exit};
 use crate::kernel::KeyQuestion;
 use crate::luks::header::read_luks;
-use crate::luks::unlock::{Asking, unlock};
+use crate::luks::kernel_key::KeyTaker;
+use crate::luks::unlock::Asking;
 use crate::nbd::control::{Client, Request, Status};
 use crate::nbd::runtime::RuntimeDir;
 use crate::nbd::served_header::ServedHeader;
@@ -24,22 +26,28 @@ pub(crate) fn luks_suspend(args: &OpenNameArgs) -> Result<(), CliError> {
 
 /// Gives the key back that [`luks_suspend`] has destroyed, as cryptsetup's command does.
 pub(crate) fn luks_resume(args: &LuksResumeArgs) -> Result<(), CliError> {
+    let key_taker = args.link_vk_to_keyring.as_ref().map(KeyTaker::find);
+    let key_taker = key_taker.transpose()?;
     let open = match RunningVolume::named(&args.on.name)? {
         RunningVolume::Scrim(client) => client.status()?,
         RunningVolume::Kernel(volume) => {
-            return volume.recall_key(&KeyQuestion {
+            let again = &args.on.again;
+            let key = volume.recall_key(&KeyQuestion {
                 header: args.header.as_deref(),
-                key_slot: args.on.again.key_slot,
-                tries: args.on.again.attempts(),
-                key: args.on.again.key.source(),
-            });
+                key_slot: again.key_slot,
+                tries: again.attempts(),
+                key: again.key.source(),
+                others: again.others(),
+            })?;
+            return key_taker.map_or(Ok(()), |taker| taker.put(&key));
         }
     };
     if args.header.is_some() {
         return Err(knows_its_header(&args.on.name));
     }
     if open.key_forgotten {
-        return with_passphrase(&args.on, &open);
+        let key = with_key(&args.on, &open)?;
+        return key_taker.map_or(Ok(()), |taker| taker.put(&key));
     }
     let name = &open.name;
     Err(CliError::usage(match open.suspended {
@@ -59,7 +67,7 @@ pub(crate) fn run(args: &ResumeArgs) -> Result<(), CliError> {
     };
     let open = client.status()?;
     if open.key_forgotten {
-        return with_passphrase(args, &open);
+        return with_key(args, &open).map(drop);
     }
     refuse_key_options(&args.again, &args.name)?;
     Client::connect(&RuntimeDir::locate(), &args.name)?.ask(Request::Resume)?;
@@ -85,7 +93,8 @@ pub(super) fn refuse_key_options(again: &KeyAgainArgs, name: &VolumeName) -> Res
     )))
 }
 
-fn with_passphrase(args: &ResumeArgs, open: &Status) -> Result<(), CliError> {
+/// Gives a process of ours the key that it has forgotten. Returns the key.
+fn with_key(args: &ResumeArgs, open: &Status) -> Result<VolumeKey, CliError> {
     let path = Path::new(open.header.as_ref().unwrap_or(&open.device));
     let header: Box<dyn Backend> = match open.header.is_none() && is_remote(path) {
         true => Box::new(ServedHeader::of(args.name.clone(), open)),
@@ -109,10 +118,11 @@ fn with_passphrase(args: &ResumeArgs, open: &Status) -> Result<(), CliError> {
         key: args.again.key.source(),
         tries: args.again.attempts(),
     };
-    let (unlocked, _) = unlock(&luks, header, &shown, args.again.key_slot, &asking)?;
-    let len = unlocked.key.len();
+    let others = args.again.others();
+    let key = others.find_or_ask(&luks, header, &shown, args.again.key_slot, &asking)?;
+    let len = key.len();
     // The process is asked after the key is there: it would wait for it.
     let client = Client::connect(&RuntimeDir::locate(), &args.name)?;
-    client.ask_with(Request::ResumeWithKey { len }, unlocked.key.expose())?;
-    Ok(())
+    client.ask_with(Request::ResumeWithKey { len }, key.expose())?;
+    Ok(key)
 }

@@ -5,6 +5,7 @@ use scrim_backend::Backend;
 use crate::args::{LuksType, TestArgs};
 use crate::error::CliError;
 use crate::luks::header::{check_type, read_header};
+use crate::luks::kernel_key::KeyTaker;
 use crate::luks::reencryption;
 use crate::luks::unlock::{Asking, OtherKeys, unlock};
 use crate::terminal::note;
@@ -15,6 +16,8 @@ pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
 
 /// Checks the passphrase of a header of the `wanted` version.
 pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
+    let key_taker = args.link_vk_to_keyring.as_ref().map(KeyTaker::find);
+    let key_taker = key_taker.transpose()?;
     let (backend, luks) = read_header(&args.on)?;
     check_type(luks.header(), wanted, backend.path())?;
     let image = args.on.header_path().display().to_string();
@@ -25,14 +28,13 @@ pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
     };
     let data_len = args.on.header.is_none().then(|| backend.info().size);
     reencryption::refuse(luks.header(), data_len, &image)?;
-    let cost = asking.key.cost;
     let others = OtherKeys {
         volume_key: &args.volume_key,
         token: &args.token,
     };
-    if others.find(&luks, &backend, &image, cost)?.is_some() {
+    if let Some(key) = others.find(&luks, &backend, &image, args.key_slot, &asking)? {
         note(format_args!("{image}: the volume key fits"));
-        return Ok(());
+        return key_taker.map_or(Ok(()), |taker| taker.put(&key));
     }
     let (unlocked, _) = match (args.key_slot, args.unbound) {
         // Named, it may hold a key that is not the volume's.
@@ -45,5 +47,5 @@ pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
         (None, false) => unlock(&luks, &backend, &image, None, &asking)?,
     };
     note(format_args!("{image}: key slot {} unlocked", unlocked.slot));
-    Ok(())
+    key_taker.map_or(Ok(()), |taker| taker.put(&unlocked.key))
 }

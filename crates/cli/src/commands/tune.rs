@@ -64,6 +64,7 @@ fn of_kernel(
         key_slot: args.again.key_slot,
         tries: args.again.attempts(),
         key: args.again.key.source(),
+        others: args.again.others(),
     };
     let go_back = |settings: &Settings| match settings.flags() {
         Some(flags) => volume.restore_flags(flags, &question),

@@ -1,5 +1,6 @@
 //! Volumes of the kernel that forget their key and get it back, as by `cryptsetup luksSuspend` and `luksResume`.
 
+use scrim_luks::VolumeKey;
 use scrim_sys::device_mapper::{Pending, Which};
 use scrim_sys::keyring::LogonKey;
 use scrim_sys::memory::SecretBytes;
@@ -28,8 +29,8 @@ impl KernelVolume {
         })
     }
 
-    /// Gives dm-crypt the key that a passphrase opens, and lets requests go on.
-    pub(crate) fn recall_key(&self, question: &KeyQuestion<'_>) -> Result<(), CliError> {
+    /// Gives dm-crypt the key that a passphrase opens, and lets requests go on. Returns the key.
+    pub(crate) fn recall_key(&self, question: &KeyQuestion<'_>) -> Result<VolumeKey, CliError> {
         if !self.state.suspended {
             let name = self.name.as_str();
             return Err(CliError::usage(format!("{name} is not suspended")));
@@ -39,7 +40,8 @@ impl KernelVolume {
         let key = self.unlock_again(&crypt, question, crypt.key_len())?;
         self.set_key(key.expose())
             .map_err(|error| self.failed("give the key back", &error))?;
-        self.mapper.resume(&self.name, Pending::CarriedOut)
+        self.mapper.resume(&self.name, Pending::CarriedOut)?;
+        Ok(key)
     }
 
     /// As at the opening of the volume, the key of LUKS2 is named in the keyring, where the kernel has one.

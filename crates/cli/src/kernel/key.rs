@@ -12,7 +12,7 @@ use super::volume::KernelVolume;
 use crate::error::{CliError, Exit};
 use crate::luks::header::read_luks;
 use crate::luks::key_source::KeySource;
-use crate::luks::unlock::{Asking, unlock};
+use crate::luks::unlock::{Asking, OtherKeys};
 use crate::storage::Storage;
 use crate::storage::device_names::path_of;
 
@@ -23,6 +23,7 @@ pub(crate) struct KeyQuestion<'a> {
     pub(crate) key_slot: Option<u8>,
     pub(crate) tries: u32,
     pub(crate) key: KeySource<'a>,
+    pub(crate) others: OtherKeys<'a>,
 }
 
 impl KernelVolume {
@@ -82,14 +83,17 @@ impl KernelVolume {
             key: question.key,
             tries: question.tries,
         };
-        let (unlocked, _) = unlock(&luks, &header, &shown, question.key_slot, &asking)?;
-        if unlocked.key.len() != size {
+        let key =
+            question
+                .others
+                .find_or_ask(&luks, &header, &shown, question.key_slot, &asking)?;
+        if key.len() != size {
             return Err(CliError::new(
                 Exit::WrongDevice,
                 format!("{shown}: the header's key has another size than that of {name}"),
             ));
         }
-        Ok(unlocked.key)
+        Ok(key)
     }
 
     /// Device with the header, where that is not detached.

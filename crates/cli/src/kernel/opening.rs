@@ -7,16 +7,17 @@ use scrim_backend::{Backend, Medium};
 use scrim_sys::device_mapper::Pending;
 use scrim_sys::keyring::LogonKey;
 use scrim_sys::loop_device::LoopDevice;
-use scrim_volume::{CryptSpec, CryptTable, Keys, TargetSpec};
+use scrim_volume::{CryptTable, Keys, TargetSpec};
 
 use super::identity::Identity;
 use super::key::key_description;
 use super::mapper::{Mapper, failed};
 use super::node;
-use super::table::{CryptArguments, KernelTable};
+use super::table::KernelTable;
 use super::volume::{SEE_LOG, number_of};
-use crate::args::VolumeName;
+use crate::args::{KernelKey, VolumeName};
 use crate::error::{CliError, Exit};
+use crate::luks::kernel_key::DueLink;
 use crate::storage::Storage;
 use crate::storage::device_names::{name_in_table, path_of};
 use crate::volume::devices::Devices;
@@ -61,6 +62,7 @@ pub(crate) fn open_luks(
         data,
         origin,
         update,
+        link,
     } = unlocked;
     let read_only = data.info().read_only;
     let identity = Identity {
@@ -77,18 +79,20 @@ pub(crate) fn open_luks(
     }
     drop(data);
     let (table, key) = to_be_loaded(&table, &identity, key_place)?;
-    made.start(&table, read_only)?;
+    made.start(&table, read_only, link.as_ref())?;
     drop(key);
     Ok(node::path(name))
 }
 
-/// Opens the volume of a table. Returns the path of its device.
+/// Opens the volume of a table, which names `key` in a keyring in place of its own key if one is given. Returns the path
+/// of its device.
 pub(crate) fn open_table(
     mapper: &Mapper,
     name: &VolumeName,
     table: CryptTable,
     devices: &Devices,
     read_only: bool,
+    key: Option<&KernelKey>,
 ) -> Result<PathBuf, CliError> {
     let is_crypt = matches!(
         table.lines(),
@@ -110,8 +114,18 @@ pub(crate) fn open_table(
         files.push(base);
         Ok(device)
     })?;
-    let table = KernelTable::new(table.to_text(Keys::Shown))?;
-    made.start(&table, read_only)?;
+    let mut table = KernelTable::new(table.to_text(Keys::Shown))?;
+    if let Some(key) = key {
+        if key.description.contains(char::is_whitespace) {
+            return Err(CliError::usage(format!(
+                "{key}: a table cannot name a key with spaces; add the key by another name"
+            )));
+        }
+        table = table
+            .with_key_of_keyring(&key.kind, &key.description)
+            .ok_or_else(|| CliError::usage("only the table of a crypt target has a key"))?;
+    }
+    made.start(&table, read_only, None)?;
     drop(files);
     Ok(node::path(name))
 }
@@ -143,8 +157,13 @@ impl<'a> HalfMade<'a> {
         }
     }
 
-    /// Puts the table to work.
-    fn start(mut self, table: &KernelTable, read_only: bool) -> Result<(), CliError> {
+    /// Puts the table to work, and then the volume key into the keyring that is to get it.
+    fn start(
+        mut self,
+        table: &KernelTable,
+        read_only: bool,
+        link: Option<&DueLink>,
+    ) -> Result<(), CliError> {
         let loaded = self
             .mapper
             .control()
@@ -154,6 +173,7 @@ impl<'a> HalfMade<'a> {
             failed(self.name, "load the table", &error).followed_by(&advice)
         })?;
         self.mapper.resume(self.name, Pending::CarriedOut)?;
+        link.map_or(Ok(()), DueLink::put)?;
         self.is_done = true;
         Ok(())
     }
@@ -269,25 +289,12 @@ fn to_be_loaded(
     if place == KeyPlace::Table || identity.r#type != "LUKS2" || spec.key.expose().is_empty() {
         return Ok((text, None));
     }
-    match in_keyring(&text, spec, &identity.uuid) {
+    let description = key_description(&identity.uuid);
+    let key = LogonKey::add(&description, spec.key.expose()).ok();
+    let named = text.with_key_of_keyring("logon", &description);
+    match named.zip(key) {
         Some((table, key)) => Ok((table, Some(key))),
         // A keyring that is full, or that this kernel lacks.
         None => Ok((text, None)),
     }
-}
-
-/// Puts a key into the keyring, and makes the table that names it there.
-fn in_keyring(
-    table: &KernelTable,
-    spec: &CryptSpec,
-    uuid: &str,
-) -> Option<(KernelTable, LogonKey)> {
-    let description = key_description(uuid);
-    let key = LogonKey::add(&description, spec.key.expose()).ok()?;
-    let reference = format!(":{}:logon:{description}", spec.key.len());
-    let named = CryptArguments {
-        key: &reference,
-        ..table.crypt()?
-    };
-    Some((KernelTable::of_crypt(table.sectors(), &named), key))
 }

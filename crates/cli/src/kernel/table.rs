@@ -99,6 +99,14 @@ impl KernelTable {
             .collect()
     }
 
+    /// The table with a key in a keyring in place of its own, of the same size; `None` if it is not that of a crypt target.
+    pub(super) fn with_key_of_keyring(&self, kind: &str, description: &str) -> Option<Self> {
+        let crypt = self.crypt()?;
+        let key = format!(":{}:{kind}:{description}", crypt.key_len());
+        let named = CryptArguments { key: &key, ..crypt };
+        Some(Self::of_crypt(self.sectors(), &named))
+    }
+
     /// Makes a table of one crypt target.
     pub(super) fn of_crypt(len: u64, crypt: &CryptArguments<'_>) -> Self {
         let CryptArguments {

@@ -5,6 +5,7 @@ pub(crate) mod cost;
 pub(crate) mod derivation;
 pub(crate) mod header;
 pub(crate) mod header_change;
+pub(crate) mod kernel_key;
 pub(crate) mod key_source;
 pub(crate) mod new_volume;
 mod not_luks;

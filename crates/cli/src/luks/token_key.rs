@@ -1,12 +1,14 @@
 //! Volume keys by tokens, with the help of the programs that the tokens are for.
 //!
-//! Plugins of tokens (keyring, TPM2, FIDO2, PKCS#11) are libraries that call into libcryptsetup. None of them is loaded
+//! The token of type `luks2-keyring` names a key in the kernel's keyrings, which is read here. Plugins of other tokens
+//! (TPM2, FIDO2, PKCS#11) are libraries that call into libcryptsetup. None of them is loaded
 //! here: the installed cryptsetup has its plugin open a *copy* of the header in memory and adds a key slot to the copy,
 //! whose passphrase is random and known here. That slot gives the volume key, which must be that of the header itself. So
 //! a program that hangs, dies or lies costs a time limit and an error. Clevis has no plugin; `clevis decrypt` gets the
 //! token's JWE and returns the passphrase.
 //!
-//! A header of unknown origin could have programs run and servers asked: this is done only if options ask for it.
+//! A header of unknown origin could have programs run and servers asked: this is done only if options ask for it. A key
+//! in a keyring is only read, so that one is tried without being asked for, as cryptsetup does.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, Write};
@@ -20,6 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
 use scrim_backend::{Backend, MemoryBackend};
+use scrim_foreign::Foreign;
 use scrim_luks::{Token, VolumeKey};
 use scrim_sys::memory::SecretBytes;
 use scrim_sys::program::find;
@@ -28,6 +31,7 @@ use scrim_volume::{LuksDevice, LuksError};
 use crate::args::TokenKeyArgs;
 use crate::error::{CliError, Exit};
 use crate::luks::derivation::{CostLimits, Guard};
+use crate::luks::kernel_key;
 use crate::luks::key_source::read_up_to;
 use crate::process::child::wait_unless;
 use crate::process::program::Said;
@@ -40,6 +44,8 @@ const CLEVIS_MAX: usize = 8 << 10;
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 /// The type of Clevis' tokens.
 const CLEVIS: &str = "clevis";
+/// The type of tokens that name a key in a keyring.
+const KEYRING: &str = "luks2-keyring";
 
 /// A header whose token is to open it.
 pub(crate) struct Tokens<'a> {
@@ -52,29 +58,65 @@ pub(crate) struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// Returns the volume key by a token that options ask for; `None` if they ask for none.
+    /// Returns the volume key by a token that options ask for.
     pub(crate) fn volume_key(&self) -> Result<Option<VolumeKey>, CliError> {
-        if !self.args.is_given() {
-            return Ok(None);
-        }
-        let tokens = self.chosen()?;
-        let (clevis, others): (Vec<&Token>, Vec<&Token>) = tokens
-            .into_iter()
-            .partition(|token| token.kind.by_ref().raw() == CLEVIS);
         let mut failure = None;
-        for token in clevis {
-            match self.by_clevis(token) {
+        let mut others = false;
+        for token in self.chosen()? {
+            let key = match kind(token) {
+                KEYRING => self.by_keyring(token, None),
+                CLEVIS => self.by_clevis(token),
+                _ => {
+                    others = true;
+                    continue;
+                }
+            };
+            match key {
                 Ok(key) => return Ok(Some(key)),
                 Err(error) => failure = Some(error),
             }
         }
-        if !others.is_empty() {
+        if others {
             match self.by_cryptsetup() {
                 Ok(key) => return Ok(Some(key)),
                 Err(error) => failure = Some(error),
             }
         }
         Err(failure.unwrap_or_else(|| self.error("no token is left to try")))
+    }
+
+    /// The volume key by a token whose passphrase is in a keyring in reach, and opens `slot` if that is named.
+    pub(crate) fn in_reach(&self, slot: Option<u8>) -> Option<VolumeKey> {
+        let mut tokens = self.luks.header().tokens().iter();
+        let of_keyrings = tokens.by_ref().filter(|token| kind(token) == KEYRING);
+        of_keyrings
+            .filter_map(|token| self.by_keyring(token, slot).ok())
+            .next()
+    }
+
+    /// The volume key by the passphrase that a token names in a keyring; of the token's key slots only `slot`, if that is
+    /// named.
+    fn by_keyring(&self, token: &Token, slot: Option<u8>) -> Result<VolumeKey, CliError> {
+        let json = token.json.by_ref().raw();
+        let name = json.get("key_description").and_then(|name| name.as_str());
+        let name = name
+            .ok_or_else(|| self.error(&format!("token {} names no key of a keyring", token.id)))?;
+        let shown = Foreign::new(name);
+        let passphrase = kernel_key::passphrase(name).map_err(|error| {
+            self.error(&format!(
+                "token {}: the key {shown} cannot be read from the keyring: {error}",
+                token.id
+            ))
+        })?;
+        let passphrase = passphrase.ok_or_else(|| {
+            self.error(&format!(
+                "token {} names the key {shown}, which is in no keyring in reach: add it by `keyctl padd user NAME @u`",
+                token.id
+            ))
+        })?;
+        let is_wanted = |id: &&u8| slot.is_none_or(|slot| slot == **id);
+        let slots = token.keyslots.iter().filter(is_wanted);
+        self.by_passphrase(token, slots, &passphrase, "in the keyring")
     }
 
     /// The tokens that options choose and that open a key slot.
@@ -86,10 +128,10 @@ impl Tokens<'_> {
         } = self.args;
         let is_chosen = |token: &&Token| {
             let id = token_id.is_none_or(|id| token.id == id);
-            let kind = token_type
+            let is_of_kind = token_type
                 .as_ref()
-                .is_none_or(|kind| token.kind.by_ref().raw() == kind.as_str());
-            id && kind && !token.keyslots.is_empty()
+                .is_none_or(|wanted| kind(token) == wanted.as_str());
+            id && is_of_kind && !token.keyslots.is_empty()
         };
         let tokens: Vec<&Token> = self
             .luks
@@ -140,11 +182,27 @@ impl Tokens<'_> {
             Ok(Ok(passphrase)) if !passphrase.is_empty() => passphrase,
             _ => return Err(self.error("clevis returned no passphrase")),
         };
+        self.by_passphrase(
+            token,
+            token.keyslots.iter(),
+            &passphrase,
+            "that clevis returned",
+        )
+    }
+
+    /// The volume key by the passphrase of a token, in one of its key slots.
+    fn by_passphrase<'t>(
+        &self,
+        token: &Token,
+        slots: impl Iterator<Item = &'t u8>,
+        passphrase: &SecretBytes,
+        origin: &str,
+    ) -> Result<VolumeKey, CliError> {
         let guard = Guard::new(self.image, self.backend, self.cost);
-        for &slot in &token.keyslots {
+        for &slot in slots {
             let unlocked = self
                 .luks
-                .unlock_guarded(self.backend, Some(slot), &passphrase, &guard);
+                .unlock_guarded(self.backend, Some(slot), passphrase, &guard);
             match unlocked {
                 Ok(unlocked) => return Ok(unlocked.key),
                 Err(LuksError::NoKey { .. }) => {}
@@ -152,7 +210,7 @@ impl Tokens<'_> {
             }
         }
         Err(self.error(&format!(
-            "the passphrase that clevis returned opens no key slot of token {}",
+            "the passphrase {origin} opens no key slot of token {}",
             token.id
         )))
     }
@@ -300,6 +358,11 @@ impl Program {
         }
         Ok(ended)
     }
+}
+
+/// The type of a token.
+fn kind(token: &Token) -> &str {
+    token.kind.by_ref().raw()
 }
 
 /// The JWE of a token in compact serialization (RFC 7516, 7.1); in the header it is flattened JSON (7.2.2).

@@ -8,7 +8,7 @@ use scrim_luks::{Header, VolumeKey};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
-use crate::args::{TokenKeyArgs, VolumeKeyArgs};
+use crate::args::{KernelKey, TokenKeyArgs, VolumeKeyArgs};
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::derivation::{CostLimits, Guard};
@@ -56,22 +56,40 @@ fn by_volume_key(
     image: &str,
     cost: CostLimits,
 ) -> Result<Option<VolumeKey>, CliError> {
-    let Some(file) = &args.volume_key_file else {
+    let asked = args.key_size.map(|bits| (bits / 8) as usize);
+    let (file, keyring) = (
+        args.volume_key_file.as_deref(),
+        args.volume_key_keyring.as_ref(),
+    );
+    let Some(key) = named_volume_key(file, keyring, asked, luks.header())? else {
         return match args.key_size {
             None => Ok(None),
             Some(_) => Err(CliError::usage(
-                "--key-size is about the key in --volume-key-file; leave it out for a passphrase",
+                "--key-size is about the volume key that --volume-key-file or --volume-key-keyring names; leave it out \
+                 for a passphrase",
             )),
         };
     };
-    let asked = args.key_size.map(|bits| (bits / 8) as usize);
-    let key = read_volume_key(file, asked, luks.header())?;
     Guard::new(image, backend, cost).verify(luks.header(), &key)?;
     Ok(Some(key))
 }
 
+/// The volume key in a file or in a keyring of the kernel, if one of them is named.
+pub(crate) fn named_volume_key(
+    file: Option<&Path>,
+    keyring: Option<&KernelKey>,
+    asked: Option<usize>,
+    header: &Header,
+) -> Result<Option<VolumeKey>, CliError> {
+    match (file, keyring) {
+        (Some(file), _) => read_volume_key(file, asked, header).map(Some),
+        (None, Some(name)) => name.volume_key(asked).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
 /// Reads a volume key of the length that was `asked` for, in bytes, or else of the one that `header` tells.
-pub(crate) fn read_volume_key(
+fn read_volume_key(
     file: &Path,
     asked: Option<usize>,
     header: &Header,
@@ -85,6 +103,7 @@ pub(crate) fn read_volume_key(
 }
 
 /// Keys that options name in place of a passphrase.
+#[derive(Clone, Copy)]
 pub(crate) struct OtherKeys<'a> {
     pub(crate) volume_key: &'a VolumeKeyArgs,
     pub(crate) token: &'a TokenKeyArgs,
@@ -97,31 +116,56 @@ impl OtherKeys<'_> {
         luks: &LuksDevice,
         backend: &dyn Backend,
         image: &str,
-        cost: CostLimits,
+        slot: Option<u8>,
+        asking: &Asking<'_>,
     ) -> Result<Option<VolumeKey>, CliError> {
+        let cost = asking.key.cost;
         if let Some(key) = by_volume_key(self.volume_key, luks, backend, image, cost)? {
             return Ok(Some(key));
         }
-        by_token(self.token, luks, backend, image, cost)
+        by_token(self.token, luks, backend, image, slot, asking)
+    }
+
+    /// The volume key, if one of them gives it, or else by a passphrase.
+    pub(crate) fn find_or_ask(
+        &self,
+        luks: &LuksDevice,
+        backend: &dyn Backend,
+        image: &str,
+        slot: Option<u8>,
+        asking: &Asking<'_>,
+    ) -> Result<VolumeKey, CliError> {
+        match self.find(luks, backend, image, slot, asking)? {
+            Some(key) => Ok(key),
+            None => Ok(unlock(luks, backend, image, slot, asking)?.0.key),
+        }
     }
 }
 
-/// The volume key by a token, if options ask for one. A token that does not open the volume is reported, and a
+/// The volume key by a token that options ask for; without such options and without a key file, by a passphrase that
+/// a token names in a keyring in reach. A token that does not open the volume is reported if it was asked for, and a
 /// passphrase may be asked for then, unless options forbid it.
 pub(crate) fn by_token(
     args: &TokenKeyArgs,
     luks: &LuksDevice,
     backend: &dyn Backend,
     image: &str,
-    cost: CostLimits,
+    slot: Option<u8>,
+    asking: &Asking<'_>,
 ) -> Result<Option<VolumeKey>, CliError> {
     let tokens = Tokens {
         args,
         luks,
         backend,
         image,
-        cost,
+        cost: asking.key.cost,
     };
+    if !args.is_given() {
+        return match asking.key.file {
+            Some(_) => Ok(None),
+            None => Ok(tokens.in_reach(slot)),
+        };
+    }
     match tokens.volume_key() {
         Err(error) if !args.token_only => {
             note(format_args!("scrim: warning: {error}"));

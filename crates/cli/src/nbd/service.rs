@@ -21,6 +21,7 @@ use scrim_volume::{Keys, ResizeError, Volume};
 use crate::args::{IoEngine, VolumeName};
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
+use crate::luks::kernel_key::DueLink;
 use crate::mount::{MountRequest, MountStatus};
 use crate::nbd::control::{Answer, ControlSocket, Figures, Request, Tls};
 use crate::nbd::device_size::sectors_when_opened_now;
@@ -121,6 +122,7 @@ impl Service {
             volume,
             origin,
             update,
+            link,
         } = opened;
         let engine = engine(io_engine, &volume);
         let bound = Bound::bind(control, serving, hangup)?;
@@ -128,7 +130,9 @@ impl Service {
         if let Some(update) = update {
             update.carry_out()?;
         }
-        Self::start(name, volume, engine, origin, bound)
+        let service = Self::start(name, volume, engine, origin, bound)?;
+        link.as_ref().map_or(Ok(()), DueLink::put)?;
+        Ok(service)
     }
 
     fn start(

@@ -5,20 +5,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use scrim_backend::{Access, Backend};
-use scrim_luks::{Edit, Flag, Header, Placement, VolumeKey};
+use scrim_luks::{Edit, Flag, Header, Placement};
 use scrim_sys::memory::{Locking, locking};
 use scrim_volume::queue::Engine;
 use scrim_volume::{CryptTable, DataPath, LuksDevice, LuksError, OpenFlags, Volume};
 
-use crate::args::{IoEngine, LuksArgs, UnlockArgs};
+use crate::args::{IoEngine, KeyLink, LuksArgs, UnlockArgs};
 use crate::error::{CliError, Exit};
 use crate::luks::backup_record;
 use crate::luks::derivation::CostLimits;
 use crate::luks::header::{check_type, read_luks};
 use crate::luks::header_change::HeaderChange;
+use crate::luks::kernel_key::{DueLink, KeyTaker};
 use crate::luks::key_source::KeySource;
 use crate::luks::reencryption;
-use crate::luks::unlock::{Asking, OtherKeys, unlock};
+use crate::luks::unlock::{Asking, OtherKeys};
 use crate::storage::{Manner, Storage, VolumePlace, absolute, device_names, is_remote, place_of};
 use crate::terminal::note;
 use crate::transfer::refuse_unfinished;
@@ -49,6 +50,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) persistent: bool,
     pub(crate) manner: Manner,
     pub(crate) data_path: DataPath,
+    /// Keyring that is to get the volume key.
+    pub(crate) link: Option<&'a KeyLink>,
 }
 
 impl<'a> Wanted<'a> {
@@ -61,6 +64,7 @@ impl<'a> Wanted<'a> {
             persistent: unlock.persistent,
             manner: unlock.storage.manner()?,
             data_path: unlock.data_path.into(),
+            link: None,
         })
     }
 
@@ -74,6 +78,7 @@ impl<'a> Wanted<'a> {
             persistent: false,
             manner: Manner::default(),
             data_path: DataPath::Auto,
+            link: None,
         }
     }
 }
@@ -114,6 +119,8 @@ pub(crate) struct Opened {
     pub(crate) origin: Origin,
     /// Due change of the header; `None` if nothing is to be changed, as when the volume is only read.
     pub(crate) update: Option<Update>,
+    /// Volume key that is due in a keyring once the volume is open.
+    pub(crate) link: Option<DueLink>,
 }
 
 /// A change of the header that is due once it is certain that the volume can be used.
@@ -141,6 +148,8 @@ pub(crate) struct UnlockedVolume {
     pub(crate) origin: Origin,
     /// Due change of the header, as in [`Opened::update`].
     pub(crate) update: Option<Update>,
+    /// Volume key that is due in a keyring, as in [`Opened::link`].
+    pub(crate) link: Option<DueLink>,
 }
 
 /// Opens a LUKS volume, asking for its passphrase.
@@ -150,6 +159,7 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
         data,
         origin,
         update,
+        link,
     } = unlock_luks(wanted)?;
     let volume = Volume::start(table, wanted.data_path, |_| {
         Ok(Arc::clone(&data) as Arc<dyn Backend>)
@@ -158,11 +168,13 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
         volume,
         origin,
         update,
+        link,
     })
 }
 
 /// Unlocks a LUKS volume, asking for its passphrase.
 pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
+    let key_taker = wanted.link.map(KeyTaker::find).transpose()?;
     let VolumePlace { name, is_sif } = place_of(wanted.image, wanted.luks.window)?;
     let image = absolute(&name)?;
     if !is_remote(&image) {
@@ -206,7 +218,12 @@ pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
         },
         tries: wanted.luks.tries,
     };
-    let key = find_key(wanted.luks, &luks, &**header, &shown, &asking)?;
+    let others = OtherKeys {
+        volume_key: &wanted.luks.volume_key,
+        token: &wanted.luks.token,
+    };
+    let key = others.find_or_ask(&luks, &**header, &shown, wanted.luks.key_slot, &asking)?;
+    let link = key_taker.map(|taker| taker.later(&key));
     if let Some(warning) = backup_record::warning(luks.header()) {
         let header = header.path().display();
         note(format_args!("scrim: warning: {header}: {warning}"));
@@ -233,25 +250,8 @@ pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
         data,
         origin,
         update: is_due.then_some(update),
+        link,
     })
-}
-
-/// The volume key, by what options name or by a passphrase.
-fn find_key(
-    args: &LuksArgs,
-    luks: &LuksDevice,
-    header: &dyn Backend,
-    image: &str,
-    asking: &Asking<'_>,
-) -> Result<VolumeKey, CliError> {
-    let others = OtherKeys {
-        volume_key: &args.volume_key,
-        token: &args.token,
-    };
-    match others.find(luks, header, image, asking.key.cost)? {
-        Some(key) => Ok(key),
-        None => Ok(unlock(luks, header, image, args.key_slot, asking)?.0.key),
-    }
 }
 
 /// Refuses a volume on a server whose header asks for no encryption, and warns of a local one. A header has no
@@ -361,6 +361,7 @@ pub(crate) fn without_header(volume: Volume, r#type: &str, devices: Devices) -> 
         volume,
         origin,
         update: None,
+        link: None,
     }
 }
 

@@ -8,7 +8,7 @@ use scrim_luks::kdf::Hash;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{CryptOptions, CryptSpec, CryptTable, Line, OpenFlags, TargetSpec};
 
-use crate::args::PlainOpenArgs;
+use crate::args::{EngineArg, PlainOpenArgs};
 use crate::cipher::options::{for_header, key_bytes, sector_size};
 use crate::error::{CliError, Exit};
 use crate::luks::cost;
@@ -26,7 +26,7 @@ pub(crate) struct Plain<'a> {
 /// The way from what is entered to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Derivation {
-    /// The start of a file.
+    /// The start of a file, or a key in a keyring.
     None,
     /// The start of a passphrase, of this many bytes, and zeros.
     Cut(usize),
@@ -99,6 +99,13 @@ impl<'a> Plain<'a> {
     }
 
     fn key(&self) -> Result<SecretBytes, CliError> {
+        if let Some(name) = &self.args.volume_key_keyring {
+            return match self.args.engine {
+                // The kernel takes it from the keyring, and may be the only one that can.
+                EngineArg::Kernel => Ok(SecretBytes::zeroed(self.key_bytes)),
+                _ => name.exact(self.key_bytes),
+            };
+        }
         let source = self.args.key.source();
         if let (Derivation::None, Some(file)) = (self.derivation, source.file) {
             return exact_start(file, source.offset, self.key_bytes);
@@ -110,6 +117,9 @@ impl<'a> Plain<'a> {
 }
 
 fn derivation(args: &PlainOpenArgs, key_bytes: usize) -> Result<Derivation, CliError> {
+    if args.volume_key_keyring.is_some() {
+        return Ok(Derivation::None);
+    }
     let source: KeySource<'_> = args.key.source();
     if source.file.is_some() && !source.is_standard_input() {
         return match &args.hash {

@@ -63,11 +63,9 @@ const TCRYPT: &str = "TrueCrypt and VeraCrypt volumes are not supported; use cry
 const OPAL: &str =
     "encryption by a drive's own hardware (OPAL) is not supported; use cryptsetup for it";
 const TOKENS: &str = "the installed cryptsetup runs plugins of tokens, those that it finds";
-const KEYRING: &str =
-    "volume keys are not taken from keyrings and not linked into them; use cryptsetup for it";
 
 /// All options, in the order of `cryptsetup --help`.
-pub(super) const OPTIONS: [Known; 116] = [
+pub(super) const OPTIONS: [Known; 121] = [
     flag("help", b'?', Own("prints this front end's help")),
     flag("usage", 0, Own("prints one line of usage")),
     flag(
@@ -136,6 +134,7 @@ pub(super) const OPTIONS: [Known; 116] = [
     flag("init-only", 0, Missing(REENCRYPTION)),
     value("integrity", b'I', Missing(INTEGRITY)),
     value("integrity-key-size", 0, Missing(INTEGRITY)),
+    flag("integrity-inline", 0, Missing(INTEGRITY)),
     flag("integrity-legacy-padding", 0, Missing(INTEGRITY)),
     flag("integrity-no-journal", 0, Missing(INTEGRITY)),
     flag("integrity-no-wipe", 0, Missing(INTEGRITY)),
@@ -156,12 +155,18 @@ pub(super) const OPTIONS: [Known; 116] = [
     value("keyslot-cipher", 0, Same),
     value("keyslot-key-size", 0, Same),
     value("label", 0, Same),
-    value("link-vk-to-keyring", 0, Missing(KEYRING)),
+    value("link-vk-to-keyring", 0, Same),
     value("luks2-keyslots-size", 0, Same),
     value("luks2-metadata-size", 0, Same),
     value("volume-key-file", 0, Same),
-    value("volume-key-keyring", 0, Missing(KEYRING)),
+    value("volume-key-keyring", 0, Same),
     value("new-keyfile", 0, Same),
+    value(
+        "new-key-description",
+        0,
+        Missing("a new passphrase is not taken from a keyring: pipe it in, as from `keyctl pipe`"),
+    ),
+    value("new-key-size", 0, Missing(REENCRYPTION)),
     value("new-key-slot", 0, Same),
     value("new-keyfile-offset", 0, Same),
     value("new-keyfile-size", 0, Same),
@@ -170,6 +175,8 @@ pub(super) const OPTIONS: [Known; 116] = [
         0,
         Missing("a new key slot gets its token by `token add`"),
     ),
+    value("new-volume-key-file", 0, Missing(REENCRYPTION)),
+    value("new-volume-key-keyring", 0, Missing(REENCRYPTION)),
     value("offset", b'o', Same),
     value("pbkdf", 0, Same),
     value("pbkdf-force-iterations", 0, Same),

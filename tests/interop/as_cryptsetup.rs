@@ -5,10 +5,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Output;
 
 use scrim_seeded::Random;
 
+use crate::newer;
 use crate::support::{PYTHON, Place, have, noise, scrim};
 use crate::volume::CHEAP;
 
@@ -211,7 +213,7 @@ fn both_programs_answer_random_command_lines_alike() {
 }
 
 /// Images that command lines are given to.
-const IMAGES: [&str; 8] = [
+const IMAGES: [&str; 10] = [
     "unbound.img",
     "luks1.img",
     "luks2.img",
@@ -220,6 +222,8 @@ const IMAGES: [&str; 8] = [
     "noise.img",
     "empty.img",
     "missing.img",
+    "newer1.img",
+    "newer2.img",
 ];
 
 /// Images and keys, of which each program gets a copy.
@@ -235,6 +239,7 @@ impl Fixture {
         }
         place.write("none", "");
         place.write("volume-key", [7; 16]);
+        place.write("newer-key", [8; 32]);
         place.write(
             "token.json",
             r#"{"type":"other","keyslots":["0"],"note":1}"#,
@@ -264,6 +269,7 @@ impl Fixture {
             damaged[copy + 5000] ^= 1;
             place.write(image, damaged);
         }
+        make_newer(&place);
         place.write("noise.img", noise(3 << 20, 1));
         place.write("empty.img", "");
         Self { templates: place }
@@ -285,6 +291,28 @@ impl Fixture {
         let output = place.run_with_input(program, words, vector.input.as_bytes());
         Answer::new(&place, &output, vector)
     }
+}
+
+/// Makes volumes by a newer cryptsetup, or by the host's where that cannot be fetched.
+fn make_newer(place: &Place) {
+    let program = newer::cryptsetup(place);
+    let program = program.as_deref().unwrap_or(Path::new("cryptsetup"));
+    let run = |line: &str| place.run(program.to_str().unwrap(), line.split_whitespace());
+    for (image, options) in [
+        ("newer1.img", "--type luks1 --offset 4096"),
+        ("newer2.img", "--type luks2 --offset 4096"),
+    ] {
+        place.sparse(image, 3 << 20);
+        run(&format!(
+            "luksFormat -q {options} {CHEAP} --key-size 256 --volume-key-file newer-key {image} key0"
+        ));
+    }
+    run(
+        "luksAddKey -q -S 3 -d key0 --pbkdf argon2id --pbkdf-force-iterations 4 --pbkdf-memory 32 --pbkdf-parallel 1 \
+         newer2.img key1",
+    );
+    run("token add --key-description none-of-that-name -S 3 newer2.img");
+    run("config --label newer --subsystem system newer2.img");
 }
 
 /// A command line, the image that it is about, and standard input.
@@ -361,9 +389,11 @@ impl Vector {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         // Most of them are whole volumes.
-        let image = match random.index(3) {
+        let image = match random.index(5) {
             0 => "luks1.img",
             1 => "luks2.img",
+            2 => "newer1.img",
+            3 => "newer2.img",
             _ => IMAGES[random.index(IMAGES.len())],
         };
         let key = [
@@ -413,6 +443,8 @@ impl Vector {
             "is not allowed with",
             "no such type",
             "LUKS1 has no --label",
+            "required arguments were not provided",
+            "not the type that --type asks for",
         ];
         let refused = ours.code == 1 && refusals.iter().any(|words| ours.said.contains(words))
             || theirs.code == 1
@@ -424,7 +456,10 @@ impl Vector {
         // Without input, cryptsetup removes a key slot all the same.
         let unproven =
             has("luksKillSlot") && theirs.said.contains("Nothing to read") && ours.code != 0;
-        let luks1 = has("luksConvertKey") && self.image == "luks1.img" && theirs.code == 1;
+        let is_luks1 = ["luks1.img", "newer1.img"].contains(&self.image);
+        let luks1 = has("luksConvertKey") && is_luks1 && theirs.code == 1;
+        // Of a label and a subsystem, cryptsetup removes the one that is not given.
+        let kept = has("config") && has("--label") && self.image == "newer2.img";
         // Options of one effect, of which the other is not used.
         let unused = ours.code == 1 && ours.said.contains("cannot be used with")
             || ours.said.contains("in every key slot: choose that one");
@@ -432,8 +467,20 @@ impl Vector {
             && (ours.said.contains("is not the backup of this volume")
                 || ours.said.contains("the device has 0"));
         let narrow = has("luksOpen") && has("--type luks2") && ours.code == 1;
+        // Of two errors, each program names the one that it finds first.
+        let in_use = ["is in use", "is not in use"];
+        let twofold = theirs.code != 0 && in_use.iter().any(|words| ours.said.contains(words));
         let empty = ours.code == 2 && ours.said.contains("the passphrase is empty");
-        refused || unbound || unproven || luks1 || narrow || empty || unused || foreign
+        refused
+            || unbound
+            || unproven
+            || luks1
+            || kept
+            || twofold
+            || narrow
+            || empty
+            || unused
+            || foreign
     }
 }
 

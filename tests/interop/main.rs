@@ -42,6 +42,7 @@ mod mount_raw;
 mod mount_readonly;
 mod mount_silent;
 mod mount_use;
+mod newer;
 mod no_root;
 mod options;
 mod pack;

@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
 
-use crate::support::{Background, PYTHON, Place, have, scrim};
+use crate::newer;
+use crate::support::{Background, PYTHON, Place, have, noise, scrim};
 use crate::volume::CHEAP;
 
 /// Adds the key `description` with the content "secret" to the session's keyring, then runs a command in it.
@@ -88,6 +89,128 @@ fn a_key_in_the_kernels_keyring_opens_the_volume_of_its_token() {
         fs::read(place.path("disk.img")).unwrap() == before,
         "the header has changed"
     );
+}
+
+/// Runs a shell script in a session with keyrings of its own. There, `put NAME FILE` adds a key of type user to them, and
+/// `refused COMMAND` fails if the command does not.
+fn in_session(place: &Place, script: &str) -> Option<Output> {
+    let script =
+        format!("set -e\nput() {{ {PYTHON} -c '{PUT}' \"$1\" \"$2\"; }}\n{REFUSED}\n{script}\n");
+    let words = ["-c", WITH_KEY, "scrim-test-session", "sh", "-c", &script];
+    let output = place.run_with_input(PYTHON, words, b"");
+    if output.status.code() == Some(NO_KEYRINGS) {
+        println!("skipped: the kernel has no keyrings here");
+        return None;
+    }
+    Some(output)
+}
+
+const REFUSED: &str = "refused() { if \"$@\"; then echo \"not refused: $*\" >&2; exit 9; fi; }";
+
+/// Adds a key of type user to the session's keyring.
+const PUT: &str = "\
+import ctypes, sys
+name, key = sys.argv[1].encode(), open(sys.argv[2], \"rb\").read()
+assert ctypes.CDLL(None).syscall(248, b\"user\", name, key, len(key), -3) > 0
+";
+
+#[test]
+fn volume_keys_pass_through_keyrings_between_both_programs() {
+    if !have(&["cryptsetup", PYTHON]) {
+        return;
+    }
+    let place = place();
+    let Some(newer) = newer::cryptsetup(&place) else {
+        return;
+    };
+    let (scrim, newer) = (scrim(), newer.display());
+    place.write("more", "more");
+    let script = format!(
+        "
+        {newer} open --test-passphrase -d key disk.img --link-vk-to-keyring @s::%user:theirs
+        {scrim} test-passphrase disk.img --volume-key-keyring theirs
+        {scrim} add-key {CHEAP} disk.img --volume-key-keyring %user:theirs more
+        {scrim} open --test-passphrase -d more disk.img --link-vk-to-keyring @s::ours
+        {newer} open --test-passphrase --volume-key-keyring %user:ours disk.img
+        {newer} open --test-passphrase -d key disk.img --link-vk-to-keyring @s::%logon:scrim:ours
+        refused {scrim} test-passphrase disk.img --volume-key-keyring %logon:scrim:ours
+        refused {scrim} test-passphrase disk.img --volume-key-keyring nothing
+        refused {scrim} test-passphrase -d key disk.img --link-vk-to-keyring nowhere::key
+        put wrong key
+        code=0
+        {scrim} test-passphrase disk.img --volume-key-keyring wrong || code=$?
+        test $code = 2
+        {scrim} open disk.img linked --volume-key-keyring ours --link-vk-to-keyring @s::again
+        {scrim} luksSuspend linked
+        {scrim} luksResume linked --volume-key-keyring again --link-vk-to-keyring @s::resumed
+        {scrim} close linked
+        {newer} open --test-passphrase --volume-key-keyring resumed disk.img
+        "
+    );
+    let Some(output) = in_session(&place, &script) else {
+        return;
+    };
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+/// As with cryptsetup, options of tokens are not needed for a key in reach.
+#[test]
+fn a_token_of_the_keyring_is_tried_before_a_passphrase_is_asked_for() {
+    if !have(&["cryptsetup", PYTHON]) {
+        return;
+    }
+    let place = place();
+    place.write("other", "other");
+    place.cryptsetup(&format!("luksAddKey {CHEAP} -d key disk.img other"));
+    place.cryptsetup("token add --key-description scrim-test-own --key-slot 1 disk.img");
+    let scrim = scrim();
+    let script = format!(
+        "
+        refused {scrim} test-passphrase disk.img
+        put scrim-test-own key
+        refused {scrim} test-passphrase disk.img
+        put scrim-test-own other
+        {scrim} test-passphrase disk.img
+        refused {scrim} test-passphrase disk.img --key-slot 0
+        refused {scrim} test-passphrase disk.img -d /dev/null
+        {scrim} open disk.img tokened
+        {scrim} luksSuspend tokened
+        {scrim} luksResume tokened
+        {scrim} close tokened
+        "
+    );
+    let Some(output) = in_session(&place, &script) else {
+        return;
+    };
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn a_plain_volume_has_its_key_in_a_keyring() {
+    if !have(&[PYTHON, "nbdcopy"]) {
+        return;
+    }
+    let place = Place::new();
+    place.sparse("disk.img", 1 << 20);
+    place.write("key", [3; 32]);
+    place.write("payload", noise(1 << 20, 5));
+    let scrim = scrim();
+    let open = "plainOpen -c aes-xts-plain64 disk.img plain";
+    let script = format!(
+        "
+        put plain key
+        refused {scrim} {open} -s 512 --volume-key-keyring plain
+        nbdcopy payload $({scrim} {open} -s 256 --volume-key-keyring plain)
+        {scrim} close plain
+        nbdcopy $({scrim} {open} -s 256 --key-file key) read
+        {scrim} close plain
+        cmp payload read
+        "
+    );
+    let Some(output) = in_session(&place, &script) else {
+        return;
+    };
+    assert!(output.status.success(), "{}", said(&output));
 }
 
 #[test]

@@ -27,13 +27,13 @@ pub(crate) enum Keyring {
     Thread,
     /// `@p`: the process's, which ends with the command.
     Process,
-    /// `@s`: the session's.
+    /// `@s`: that of the session.
     Session,
-    /// `@u`: the user's.
+    /// `@u`: that of the user.
     User,
     /// `@us`: the user's default session's.
     UserSession,
-    /// A serial number.
+    /// The one with this serial number.
     Number(i32),
     /// NAME, `%:NAME` or `%keyring:NAME`.
     Named(String),

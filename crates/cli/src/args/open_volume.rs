@@ -10,7 +10,6 @@ use super::kernel_key::KeyLink;
 use super::keys::{KeyArgs, TokenKeyArgs, VolumeKeyArgs};
 use super::numbers::{parse_seconds, parse_size};
 use super::volume_name::VolumeName;
-use crate::luks::unlock::OtherKeys;
 
 /// Data paths of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -185,14 +184,6 @@ impl KeyAgainArgs {
         let of_cost = pbkdf_memory_limit.is_some() || pbkdf_time_limit.is_some();
         let others = self.volume_key.is_given() || self.token.is_given();
         of_file || of_cost || others || self.key_slot.is_some() || self.tries.is_some()
-    }
-
-    /// Keys that options name in place of a passphrase.
-    pub(crate) fn others(&self) -> OtherKeys<'_> {
-        OtherKeys {
-            volume_key: &self.volume_key,
-            token: &self.token,
-        }
     }
 
     /// Number of times that the passphrase is asked for at a terminal.

@@ -8,7 +8,7 @@ use scrim_luks::{Header, VolumeKey};
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{LuksDevice, LuksError, Unlocked};
 
-use crate::args::{KernelKey, TokenKeyArgs, VolumeKeyArgs};
+use crate::args::{KernelKey, KeyAgainArgs, TokenKeyArgs, VolumeKeyArgs};
 use crate::cipher::self_tests::warn_of_failed_self_tests;
 use crate::error::{CliError, Exit};
 use crate::luks::derivation::{CostLimits, Guard};
@@ -107,6 +107,16 @@ fn read_volume_key(
 pub(crate) struct OtherKeys<'a> {
     pub(crate) volume_key: &'a VolumeKeyArgs,
     pub(crate) token: &'a TokenKeyArgs,
+}
+
+impl KeyAgainArgs {
+    /// Keys that options name in place of a passphrase.
+    pub(crate) fn others(&self) -> OtherKeys<'_> {
+        OtherKeys {
+            volume_key: &self.volume_key,
+            token: &self.token,
+        }
+    }
 }
 
 impl OtherKeys<'_> {

@@ -48,6 +48,7 @@ mod sites;
 mod status;
 pub mod tls;
 mod transport;
+mod whole_file;
 mod worker;
 
 pub use counters::Figures;

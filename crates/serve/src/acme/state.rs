@@ -1,8 +1,8 @@
 //! The folder with the state that has to outlive the process: the account, and the certificate with its key.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use instant_acme::AccountCredentials;
@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::fault::StateError;
 use crate::tls::{Certificate, FileError};
+use crate::whole_file::{self, Former};
 
 /// Longest account file, in bytes; an account takes a few hundred.
 const ACCOUNT_MAX: usize = 16 << 10;
@@ -122,29 +123,9 @@ impl State {
     /// Writes a file so that, whatever happens, there is either the whole old file or the whole new one.
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StateError> {
         let path = self.folder.join(name);
-        let draft = self.folder.join(format!("{name}.new"));
-        let write = || {
-            // A draft that a crash has left, whose mode may let others read it.
-            match fs::remove_file(&draft) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut options = OpenOptions::new();
-            let mut file = options
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&draft)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&draft, &path)?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(|source| StateError {
-            operation: "write",
-            path: path.clone(),
-            source,
-        })
+        let written = whole_file::write(&path, bytes, Former::Any);
+        let written = written.and_then(|()| whole_file::sync_folder_of(&path));
+        written.map_err(failed_at(&path, "write"))
     }
 }
 
@@ -231,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_folder_is_closed_and_a_draft_of_a_crash_replaced() {
+    fn an_open_folder_is_closed_and_an_open_file_replaced() {
         let place = tempfile::tempdir().unwrap();
         let open = Permissions::from_mode(0o755);
         let own = place.path().join(folder_name(DIRECTORY));
@@ -243,12 +224,13 @@ mod tests {
         assert_eq!(mode(&own).unwrap(), 0o700);
         // It may be /var/lib.
         assert_eq!(mode(place.path()).unwrap(), 0o755);
-        let draft = own.join("account.json.new");
-        fs::write(&draft, "half").unwrap();
-        fs::set_permissions(&draft, open).unwrap();
+        let account = own.join(ACCOUNT);
+        fs::write(&account, "half").unwrap();
+        fs::set_permissions(&account, open).unwrap();
         state.keep_account(&credentials("one")).unwrap();
-        assert_eq!(mode(&own.join(ACCOUNT)).unwrap(), 0o600);
-        assert!(!draft.exists());
+        assert_eq!(mode(&account).unwrap(), 0o600);
+        let names = fs::read_dir(&own).unwrap();
+        assert_eq!(names.count(), 1, "a draft is left");
     }
 
     #[test]

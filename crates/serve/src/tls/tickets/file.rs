@@ -1,34 +1,27 @@
 //! Rotation of ticket keys: a new file in the place of the old one, whole or not at all.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{
-    CWD, FlockOperation, RenameFlags, XattrFlags, fgetxattr, flock, fremovexattr, fsetxattr,
-    renameat_with,
-};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
 use super::error::{TicketKeysError, TicketKeysFault};
 use super::key::SECRET_LEN;
 use super::keys::{Access, ENCODED_LEN, FILE_MAX, TicketKeys, key_in, lines, open, read_text};
+use crate::whole_file::{self, Former};
 
 /// Keys that a rotation leaves: one that only opens tickets, the one that makes them, and the next.
 const KEPT: usize = 3;
 /// First line of a new file.
 const HEAD: &[u8] =
     b"# Keys of session tickets, oldest first, by scrim serve --rotate-ticket-keys. Keep them secret.\n";
-/// Extended attribute that has the POSIX ACL of a file.
-const ACL: &str = "system.posix_acl_access";
-/// Longest value of an extended attribute, in bytes.
-const XATTR_MAX: usize = 1 << 16;
 
 /// Adds a new key to a file and keeps the newest three; makes the file, with two keys and for its owner only, if it is not
 /// there. Comments stay. Returns the number of keys in the file.
@@ -130,82 +123,13 @@ pub(super) fn rotated(text: &[u8]) -> Result<(Zeroizing<Vec<u8>>, usize), Ticket
 
 /// Puts a file with this text into the place of another one, with its owner, mode and ACL, or of none.
 fn replace(place: &Path, text: &[u8], old: Option<&File>) -> Result<(), TicketKeysFault> {
-    let draft = draft_of(place)?;
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&draft)
-        .map_err(TicketKeysFault::Write)?;
-    let replaced = write_draft(file, text, old).and_then(|()| match old {
-        Some(_) => fs::rename(&draft, place),
-        None => rename_to_new(&draft, place),
-    });
-    replaced.map_err(|error| {
-        let _ = fs::remove_file(&draft);
-        match (old, error.kind()) {
-            (None, io::ErrorKind::AlreadyExists) => TicketKeysFault::Busy,
-            _ => TicketKeysFault::Write(error),
-        }
+    let former = old.map_or(Former::Nothing, Former::Like);
+    whole_file::write(place, text, former).map_err(|error| match (old, error.kind()) {
+        (None, io::ErrorKind::AlreadyExists) => TicketKeysFault::Busy,
+        _ => TicketKeysFault::Write(error),
     })?;
     // The keys are replaced, so this is no failure any more, for which a job would rotate again. Some file systems cannot
     // sync a folder. A crash may bring the old keys back; the next rotation and its copies make all servers alike again.
-    let folder = place.parent().filter(|it| !it.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or(Path::new(".")));
-    let _ = folder.and_then(|folder| folder.sync_all());
+    let _ = whole_file::sync_folder_of(place);
     Ok(())
-}
-
-/// A hidden file beside this one, with a name that no other process chooses.
-fn draft_of(place: &Path) -> Result<PathBuf, TicketKeysFault> {
-    let mut number = [0; 4];
-    rand::fill(&mut number).map_err(|_| TicketKeysFault::Random)?;
-    let name = place.file_name();
-    let name = name.ok_or_else(|| TicketKeysFault::Write(Errno::ISDIR.into()))?;
-    let mut draft = OsString::from(".");
-    draft.push(name);
-    draft.push(format!(".{:08x}", u32::from_be_bytes(number)));
-    Ok(place.with_file_name(draft))
-}
-
-/// Renames a file, and fails if there is a file of the new name.
-fn rename_to_new(draft: &Path, place: &Path) -> io::Result<()> {
-    match renameat_with(CWD, draft, CWD, place, RenameFlags::NOREPLACE) {
-        // The file system or the kernel has no such flag.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            fs::hard_link(draft, place)?;
-            // The new file is in its place; the name of the draft that may be left is for the owner only.
-            let _ = fs::remove_file(draft);
-            Ok(())
-        }
-        renamed => Ok(renamed?),
-    }
-}
-
-fn write_draft(mut file: File, text: &[u8], old: Option<&File>) -> io::Result<()> {
-    if let Some(old) = old {
-        let (new, found) = (file.metadata()?, old.metadata()?);
-        if (new.uid(), new.gid()) != (found.uid(), found.gid()) {
-            fchown(&file, Some(found.uid()), Some(found.gid()))?;
-        }
-        copy_acl(old, &file)?;
-        file.set_permissions(Permissions::from_mode(found.mode() & 0o777))?;
-    }
-    file.write_all(text)?;
-    file.sync_all()
-}
-
-/// Gives a file the POSIX ACL of another one, or none. With an ACL the group's bits of a mode are its mask, so the mode
-/// alone would open the file to the group; and an ACL that comes from the folder would open it to others.
-fn copy_acl(from: &File, to: &File) -> io::Result<()> {
-    let mut acl = vec![0; XATTR_MAX];
-    let copied = match fgetxattr(from, ACL, &mut acl[..]) {
-        Ok(length) => fsetxattr(to, ACL, &acl[..length], XattrFlags::empty()),
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => match fremovexattr(to, ACL) {
-            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
-            removed => removed,
-        },
-        Err(error) => Err(error),
-    };
-    Ok(copied?)
 }

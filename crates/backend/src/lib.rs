@@ -21,6 +21,7 @@ mod page_cache;
 mod range;
 mod rbd;
 pub mod remote;
+mod server_protocol;
 pub mod sim;
 
 pub use access::Access;
@@ -34,3 +35,4 @@ pub use memory::MemoryBackend;
 pub use page_cache::{Cached, PageCache};
 pub use rbd::{RbdBackend, RbdLock, RbdName, RbdNameError, RbdStatus};
 pub use remote::{RemoteBackend, RemoteOptions, RemoteStatus};
+pub use server_protocol::ServerProtocol;

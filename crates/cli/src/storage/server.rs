@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use scrim_backend::{
     Access, Backend, BackendError, RbdBackend, RbdName, RbdNameError, RbdStatus, RemoteBackend,
-    RemoteOptions, RemoteStatus,
+    RemoteOptions, RemoteStatus, ServerProtocol,
 };
 use scrim_nbd::{Endpoint, Uri};
 
@@ -36,10 +36,10 @@ impl<'a> ServerName<'a> {
     /// The name of an image, if it means storage on a server, and not a file or a device.
     pub(super) fn of(image: &'a Path) -> Option<Self> {
         let name = image.to_str()?;
-        if Uri::is_meant(name) {
-            return Some(Self::Nbd(name));
-        }
-        RbdName::is_meant(name).then_some(Self::Ceph(name))
+        Some(match ServerProtocol::of(image)? {
+            ServerProtocol::Nbd => Self::Nbd(name),
+            ServerProtocol::Ceph => Self::Ceph(name),
+        })
     }
 
     /// Number of bytes before the name of the server or the pool, which may have a colon and slashes.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use scrim_backend::RbdName;
+use scrim_backend::ServerProtocol;
 use serde::Deserialize;
 
 /// Another folder, or one in a volume, below a path of a site.
@@ -46,9 +46,7 @@ pub(super) fn root_in(folder: &Path, root: &Path) -> PathBuf {
         Some(VolumeRoot { image, path }) => {
             let image_there = folder.join(&image);
             let is_a_name = image.components().count() == 1 && !image_there.exists();
-            let is_meant = |name: &str| name.contains("://") || RbdName::is_meant(name);
-            let is_an_address = image.to_str().is_some_and(is_meant);
-            let image = match is_a_name || is_an_address {
+            let image = match is_a_name || ServerProtocol::of(&image).is_some() {
                 true => image,
                 false => image_there,
             };
@@ -131,6 +129,8 @@ mod tests {
             ("images/disk.img#/a", here.join("images/disk.img#/a")),
             ("secret#/a", "secret#/a".into()),
             ("nbd://host/x#/a", "nbd://host/x#/a".into()),
+            ("nbd:unix:s/x#/a", "nbd:unix:s/x#/a".into()),
+            ("odd://x#/a", here.join("odd://x#/a")),
             ("rbd:p/i@s?id=a#/a", "rbd:p/i@s?id=a#/a".into()),
         ] {
             let text = format!(

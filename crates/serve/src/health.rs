@@ -3,6 +3,7 @@
 //! A thread looks at the storage of all sites at intervals, so that an answer costs nothing: neither a greedy checker nor
 //! storage that does not answer can keep a worker busy.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -211,9 +212,13 @@ fn look_until(
         };
         let before = mem::replace(&mut *lock(findings), now);
         match (before.is_reported, found) {
-            (false, Err(fault)) => on_fault(&format!(
-                "{fault}; health checks get 503 until it can be read again"
-            )),
+            (false, Err(fault)) => {
+                let cause = fault.source().map(|cause| format!(": {cause}"));
+                on_fault(&format!(
+                    "{fault}{}; health checks get 503 until it can be read again",
+                    cause.unwrap_or_default()
+                ));
+            }
             (true, Ok(())) => on_fault("all sites can be read again"),
             _ => {}
         }

@@ -24,7 +24,7 @@ use super::text;
 use super::tree::Tree;
 use super::types::{Types, extension, is_compressible};
 use crate::access::Access;
-use crate::files::OpenFile;
+use crate::files::{OpenFile, StorageError};
 use crate::http::{Answer, Body, Coding, Field, Method, Ranges, Request, Verdict};
 
 /// Length in bytes of the shortest file that is compressed: shorter ones fit into a packet as they are.
@@ -121,8 +121,8 @@ impl Site {
     /// Reads a little of the storage of the site's root and its mounts.
     ///
     /// # Errors
-    /// A sentence about the first folder that cannot be read.
-    pub(crate) fn check_storage(&self) -> Result<(), String> {
+    /// The first folder or volume that cannot be read.
+    pub(crate) fn check_storage(&self) -> Result<(), StorageError> {
         self.tree.check_storage()
     }
 

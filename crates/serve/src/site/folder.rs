@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::node::{EntryInfo, Folder, FolderEntry, Node};
 use super::settings::Symlinks;
-use crate::files::OpenFile;
+use crate::files::{OpenFile, StorageError};
 
 /// Most attempts at a walk that a rename has disturbed.
 const ATTEMPTS: usize = 8;
@@ -60,16 +60,19 @@ impl FolderTree {
     /// Asks the storage for the folder's metadata, past what is cached of a network file system.
     ///
     /// # Errors
-    /// A sentence with the folder's name.
-    pub(super) fn check_storage(&self) -> Result<(), String> {
+    /// If the metadata cannot be read, or the folder is gone.
+    pub(super) fn check_storage(&self) -> Result<(), StorageError> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
         match rustix::fs::statx(&self.root, c"", flags, StatxFlags::BASIC_STATS) {
-            Ok(found) if found.stx_nlink == 0 => {
-                Err(format!("{}: the folder was removed", self.name.display()))
-            }
+            Ok(found) if found.stx_nlink == 0 => Err(StorageError::Removed {
+                path: self.name.clone(),
+            }),
             // A filter of system calls may not have it.
             Ok(_) | Err(Errno::NOSYS | Errno::PERM) => Ok(()),
-            Err(error) => Err(format!("{}: {error}", self.name.display())),
+            Err(error) => Err(StorageError::Folder {
+                path: self.name.clone(),
+                source: error.into(),
+            }),
         }
     }
 

@@ -10,7 +10,7 @@ use super::node::{EntryInfo, Folder, FolderEntry, Node};
 use super::path::FilePath;
 use super::settings::{Mount, Root, Settings, Symlinks};
 use super::volume::VolumeTree;
-use crate::files::OpenFile;
+use crate::files::{OpenFile, StorageError};
 
 /// The root folder of a site and its mounts.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Tree {
     }
 
     /// Reads a little of the storage of each branch.
-    pub(super) fn check_storage(&self) -> Result<(), String> {
+    pub(super) fn check_storage(&self) -> Result<(), StorageError> {
         let mounts = self.mounts.iter().map(|(_, branch)| branch);
         let mut branches = std::iter::once(&self.root).chain(mounts);
         branches.try_for_each(Branch::check_storage)
@@ -197,7 +197,7 @@ impl Branch {
         }
     }
 
-    fn check_storage(&self) -> Result<(), String> {
+    fn check_storage(&self) -> Result<(), StorageError> {
         match self {
             Self::Folder(tree) => tree.check_storage(),
             Self::Volume(tree) => tree.check_storage(),

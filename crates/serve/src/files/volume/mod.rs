@@ -12,6 +12,8 @@ use http::StatusCode;
 use scrim_files::{Error, FileSystem};
 use scrim_volume::Volume;
 
+use crate::files::StorageError;
+
 pub(crate) use file::{Extent, VolumeFile};
 
 /// Minimum time between two reports of the same kind of fault of a volume.
@@ -91,14 +93,17 @@ impl VolumeFiles {
     /// Reads the first bytes of the file system from the volume.
     ///
     /// # Errors
-    /// A sentence with the volume's name.
-    pub(crate) fn check_storage(&self) -> Result<(), String> {
+    /// If it cannot be read.
+    pub(crate) fn check_storage(&self) -> Result<(), StorageError> {
         let read = match self.identity.is_shared {
             true => self.file_system().map(|_| true),
             false => self.file_system().and_then(|fs| fs.is_as_it_was()),
         };
-        read.map_err(|error| format!("{}: {error}", self.identity.name))
-            .map(|_| ())
+        let failed = |source| StorageError::Volume {
+            name: self.identity.name.clone(),
+            source,
+        };
+        read.map(drop).map_err(failed)
     }
 
     fn is_unchanged(&self, fs: &FileSystem) -> Result<bool, Error> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::StatusCode;
 use scrim_files::{Budget, Error, Kind, LastLink, Located, ReadMode, SEARCH_BYTES_MAX};
 
-use crate::files::{OpenFile, VolumeFile, VolumeFiles};
+use crate::files::{OpenFile, StorageError, VolumeFile, VolumeFiles};
 use crate::site::error::SiteError;
 use crate::site::node::{EntryInfo, Folder, FolderEntry, Node};
 use crate::site::settings::Symlinks;
@@ -54,8 +54,8 @@ impl VolumeTree {
     /// Reads a block of the file system from the storage.
     ///
     /// # Errors
-    /// A sentence with the volume's name.
-    pub(in crate::site) fn check_storage(&self) -> Result<(), String> {
+    /// If it cannot be read.
+    pub(in crate::site) fn check_storage(&self) -> Result<(), StorageError> {
         self.files.check_storage()
     }
 

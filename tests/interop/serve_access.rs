@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::server::{Server, Site, field};
-use crate::support::{assert_same, have, noise, scrim};
+use crate::support::{Background, assert_same, have, noise, scrim, wait_until};
 
 const VERSIONS: [&str; 2] = ["--http1.1", "--http2"];
 const PASSWORD: &str = "correct-horse-battery";
@@ -284,6 +285,56 @@ fn the_answers_to_a_client_share_a_rate() {
     ];
     let (_, seconds) = download("127.0.0.5", &both);
     assert!(seconds > 4.5, "{seconds}");
+    server.stop();
+}
+
+/// The figures of a server whose status page is at this URL.
+fn figures(server: &Server, page: &str) -> serde_json::Value {
+    let json = server.curl(&[&format!("{page}status.json")]);
+    serde_json::from_str(&json).unwrap()
+}
+
+/// Those who watch the server see a long download while it lasts, and see each byte once.
+#[test]
+fn bytes_of_a_download_are_counted_as_they_are_sent() {
+    let Some(site) = site() else { return };
+    site.write("long.bin", noise(8_000_000, 1));
+    let options = "plain-http = ['127.0.0.1:0']\nstatus = '127.0.0.1:0'\n\
+                   access-log = { file = 'access.log', format = 'json' }";
+    let limits = "per-client = { bytes-per-second = 50000 }";
+    let server = site.serve_by(options, &format!("[[site]]\nroot = 'www'\n{limits}\n"));
+    let (plain, page) = (&server.urls[1], &server.urls[2]);
+    let secure = server.url("long.bin");
+    let plain = format!("{plain}long.bin");
+    for (done, (client, way, url)) in [
+        ("127.0.0.2", "--http1.1", &secure),
+        ("127.0.0.3", "--http2", &secure),
+        ("127.0.0.4", "--http1.1", &plain),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let sent = || figures(&server, page)["bytes_sent"].as_u64().unwrap();
+        let before = sent();
+        let mut curl = server.curl_command(&["--interface", client, way, url]);
+        let download = Background::start(curl.stdout(Stdio::null()).stderr(Stdio::null()));
+        wait_until("bytes are counted", || sent() > before);
+        let first = sent();
+        wait_until("more bytes are counted", || sent() > first);
+        let now = figures(&server, page);
+        assert_eq!(now["by_class"][1], done, "{way}: the download has ended");
+        drop(download);
+        // Those who watch the server are in the log, too.
+        let logged = || -> Vec<u64> {
+            let lines = std::fs::read_to_string(site.place.path("access.log")).unwrap();
+            let lines = lines.lines().filter(|line| line.contains("/long.bin"));
+            let bytes =
+                |line| serde_json::from_str::<serde_json::Value>(line).unwrap()["bytes"].as_u64();
+            lines.map(|line| bytes(line).unwrap()).collect()
+        };
+        wait_until("the download is logged", || logged().len() > done);
+        assert_eq!(sent(), logged().iter().sum::<u64>(), "{way}");
+    }
     server.stop();
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::http::Meter;
 use crate::log::Entry;
 use crate::tls::Facts;
 use crate::tls::kernel::{PATHS, Path};
@@ -39,6 +40,7 @@ pub(crate) struct Counters {
     pub(crate) refused: Counter,
     pub(crate) requests: Requests,
     pub(crate) tls: Tls,
+    /// Bytes of answers' content, which are added as they are sent.
     pub(crate) bytes_sent: Counter,
     /// Answers that were begun and not sent completely.
     pub(crate) broken: Counter,
@@ -72,7 +74,7 @@ pub(crate) struct Latencies {
 }
 
 impl Counters {
-    /// Counts a request that was answered.
+    /// Counts a request that was answered, except its bytes.
     pub(crate) fn record(&self, entry: &Entry) {
         match entry.version {
             "HTTP/2.0" => self.requests.http2.add(1),
@@ -80,10 +82,15 @@ impl Counters {
         }
         self.requests.answered(entry.status);
         self.latencies.record(entry.took);
-        self.bytes_sent.add(entry.bytes);
         if !entry.whole {
             self.broken.add(1);
         }
+    }
+}
+
+impl Meter for Counters {
+    fn add_sent(&self, bytes: u64) {
+        self.bytes_sent.add(bytes);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::client::Client;
 use crate::compression::{Lookup, Results, compress};
 use crate::counters::Counters;
 use crate::health::Health;
-use crate::http::{Answer, Body, DateCache, Piece, Request};
+use crate::http::{Answer, Body, DateCache, Meter, Piece, Request};
 use crate::limits::Limits;
 use crate::listener::Service;
 use crate::log::{Entry, Lines};
@@ -391,6 +391,11 @@ impl Worker {
     pub(crate) fn give_back(&self, mut scratch: Vec<u8>) {
         scratch.clear();
         self.scratch.set(scratch);
+    }
+
+    /// Meter of what this thread sends to clients.
+    pub(crate) fn meter(&self) -> Arc<dyn Meter> {
+        Arc::<Counters>::clone(&self.counters)
     }
 
     /// Writes an answered request to the access log and counts it. Requests of those who watch the server do not count, and

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::StatusCode;
@@ -10,7 +9,6 @@ use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
 use super::head::{self, BodyFraming, Ending};
 use super::{paced, source};
-use crate::address::Address;
 use crate::client::Client;
 use crate::http::{Answer, Body, Framing, Head, Method, Refusal, Skipper, as_newest_known};
 use crate::listener::Service;
@@ -164,11 +162,10 @@ impl Http1Connection<'_> {
         let (at, began) = (SystemTime::now(), std::time::Instant::now());
         let (worker, transport) = (self.worker, &mut self.transport);
         let mut answered = Answered::from(error_page(status));
-        let length = answered.answer.body.length();
         let sent = send(
             worker,
             transport,
-            &self.client.holdings,
+            &self.client,
             &mut answered,
             true,
             Manner {
@@ -188,7 +185,7 @@ impl Http1Connection<'_> {
             version: "HTTP/1.1",
             host: None,
             status: status.as_u16(),
-            bytes: length - answered.answer.body.length(),
+            bytes: answered.answer.body.sent(),
             whole: sent.is_ok(),
             took: began.elapsed(),
             referer: None,
@@ -223,28 +220,17 @@ async fn answer(
     };
     let status = answered.answer.status;
     let with_body = request.method != Method::Head && head::has_length(status);
-    let length = answered.answer.body.length();
     let manner = Manner {
         framing,
         ending,
         at,
     };
-    let (address, mut streamed) = (&client.holdings, 0);
-    let mut sent = send(worker, transport, address, &mut answered, with_body, manner).await;
-    let source = answered.answer.body.take_source();
-    if let Some(source) = source.filter(|_| with_body && sent.is_ok()) {
-        let (pool, limits) = (worker.pool_for(address), &worker.limits);
+    let mut sent = send(worker, transport, client, &mut answered, with_body, manner).await;
+    let body = &mut answered.answer.body;
+    if with_body && sent.is_ok() {
+        let (pool, limits) = (worker.pool_for(&client.holdings), &worker.limits);
         let (is_chunked, pace) = (framing == BodyFraming::Chunked, answered.pace.as_ref());
-        sent = source::send(
-            source,
-            is_chunked,
-            transport,
-            pool,
-            limits,
-            pace,
-            &mut streamed,
-        )
-        .await;
+        sent = source::send(body, is_chunked, transport, pool, limits, pace).await;
     }
     if let Err(broken) = &sent {
         worker.report_file(broken, request.target);
@@ -259,11 +245,7 @@ async fn answer(
         version: if head.is_old { "HTTP/1.0" } else { "HTTP/1.1" },
         host: request.host,
         status: status.as_u16(),
-        bytes: if with_body {
-            length - answered.answer.body.length() + streamed
-        } else {
-            0
-        },
+        bytes: answered.answer.body.sent(),
         whole: sent.is_ok(),
         took: began.elapsed(),
         referer: request.fields.referer,
@@ -302,7 +284,7 @@ struct Manner {
 async fn send(
     worker: &Worker,
     transport: &mut Transport,
-    address: &Arc<Address>,
+    client: &Client,
     answered: &mut Answered,
     with_body: bool,
     manner: Manner,
@@ -317,12 +299,15 @@ async fn send(
         manner.ending,
     );
     let mut nothing = Body::default();
+    if client.service.is_for_clients() {
+        answered.answer.body.count_in(worker.meter());
+    }
     let body = if with_body {
         &mut answered.answer.body
     } else {
         &mut nothing
     };
-    let pool = worker.pool_for(address);
+    let pool = worker.pool_for(&client.holdings);
     let pace = answered.pace.as_ref();
     let sent = paced::send(transport, &head, body, pool, &worker.limits, pace).await;
     worker.give_back(head);

@@ -237,6 +237,9 @@ async fn answer(
     if !with_body || !has_length(status) {
         body = Body::default();
     }
+    if client.service.is_for_clients() {
+        body.count_in(worker.meter());
+    }
     let context = RequestContext {
         worker: Rc::clone(worker),
         client,

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::paced;
 use crate::access::Pace;
 use crate::address::Address;
@@ -47,18 +45,20 @@ pub(super) fn with_name(
     }
 }
 
-/// Sends all that a source makes, in chunks if the client knows them. Adds the bytes of content that were sent to
-/// `sent`, also those before an error.
+/// Sends all that the source of a body makes, in chunks if the client knows them.
 pub(super) async fn send(
-    mut source: Box<dyn PieceSource>,
+    body: &mut Body,
     is_chunked: bool,
     transport: &mut Transport,
     pool: PoolHandle<'_>,
     limits: &Limits,
     pace: Option<&Pace>,
-    sent: &mut u64,
 ) -> Result<(), TransportError> {
-    let mut body = Body::default();
+    let Some(mut source) = body.take_source() else {
+        return Ok(());
+    };
+    // The end of a chunk is sent with the beginning of the next one.
+    let mut chunk_end = "";
     while let (made_by, Some(pieces)) = next_pieces(source, Arc::clone(pool.address)).await? {
         source = made_by;
         let length: u64 = pieces.iter().map(Piece::length).sum();
@@ -66,24 +66,20 @@ pub(super) async fn send(
         if length == 0 {
             continue;
         }
-        if is_chunked {
-            body.push(Piece::Bytes(format!("{length:x}\r\n").into()));
-        }
-        let before = body.length();
+        let head = match is_chunked {
+            true => format!("{chunk_end}{length:x}\r\n"),
+            false => String::new(),
+        };
+        chunk_end = "\r\n";
         for piece in pieces {
             body.push(piece);
         }
-        if is_chunked {
-            body.push(Piece::Bytes(Bytes::from_static(b"\r\n")));
-        }
-        let all = body.length();
-        let outcome = paced::send(transport, &[], &mut body, pool, limits, pace).await;
-        *sent += (all - body.length()).saturating_sub(before).min(length);
-        outcome.map_err(|error| with_name(error, &*source, &body))?;
+        let sent = paced::send(transport, head.as_bytes(), body, pool, limits, pace).await;
+        sent.map_err(|error| with_name(error, &*source, body))?;
     }
     if is_chunked {
-        body.push(Piece::Bytes(Bytes::from_static(b"0\r\n\r\n")));
-        transport.send(&[], &mut body, pool, limits).await?;
+        let end = format!("{chunk_end}0\r\n\r\n");
+        transport.send(end.as_bytes(), body, pool, limits).await?;
     }
     Ok(())
 }
@@ -94,6 +90,7 @@ mod tests {
     use std::io;
     use std::time::Duration;
 
+    use bytes::Bytes;
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
 
@@ -136,21 +133,19 @@ mod tests {
             pool: &Pool::new(1 << 20),
             address: &address,
         };
-        let mut sent = 0;
-        let source = Box::new(Once(Some(pieces)));
+        let mut body = Body::streamed(Box::new(Once(Some(pieces))));
         let ended = send(
-            source,
+            &mut body,
             true,
             &mut transport,
             pool,
             &Limits::default(),
             None,
-            &mut sent,
         )
         .await;
         let error = ended.unwrap_err().to_string();
         assert!(error.starts_with("cut.txt: the file changed"), "{error}");
-        assert_eq!(sent, 16);
+        assert_eq!(body.sent(), 16);
         drop(transport);
         let mut received = String::new();
         tokio::time::timeout(

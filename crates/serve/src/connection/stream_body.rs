@@ -39,7 +39,6 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Bytes, TransportError>>>>;
 /// The part of a body that is not sent yet.
 pub(super) struct StreamBody {
     body: Body,
-    sent: u64,
     /// A piece that another thread reads, or the last piece, until its file is found unchanged.
     waiting: Option<Waiting>,
     /// Bytes that the client may have, and those that it waits for.
@@ -72,7 +71,6 @@ impl StreamBody {
     pub(super) fn new(body: Body, context: RequestContext) -> Self {
         Self {
             body,
-            sent: 0,
             waiting: None,
             grant: None,
             granting: None,
@@ -102,7 +100,6 @@ impl StreamBody {
             }
         };
         self.body.advance(bytes.len() as u64);
-        self.sent += bytes.len() as u64;
         if let Some(grant) = &mut self.grant {
             grant.take(bytes.len() as u64);
         }
@@ -305,7 +302,7 @@ impl Drop for StreamBody {
             version: "HTTP/2.0",
             host: parts.uri.authority().map(without_user),
             status: self.context.status.as_u16(),
-            bytes: self.sent,
+            bytes: self.body.sent(),
             whole: self.is_complete(),
             took: self.context.began.elapsed(),
             referer: field(http::header::REFERER),

@@ -36,10 +36,20 @@ pub struct Body {
     /// The pieces behind it; empty if there is no first one.
     rest: VecDeque<Piece>,
     length: u64,
+    /// Bytes that are on their way.
+    sent: u64,
+    /// Meter that these bytes are added to as they leave.
+    meter: Option<Arc<dyn Meter>>,
     /// True if some of it has been taken.
     begun: bool,
     /// Source of pieces behind these, whose length is unknown.
     source: Option<Box<dyn PieceSource>>,
+}
+
+/// A count of bytes that are sent, for all bodies of a thread.
+pub(crate) trait Meter: Send + Sync {
+    /// Adds bytes that are on their way.
+    fn add_sent(&self, bytes: u64);
 }
 
 /// A source of content that is made while it is sent.
@@ -136,8 +146,28 @@ impl Body {
         self.first.as_ref()
     }
 
+    /// Bytes of it that are on their way, also those that a source has made.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Adds bytes to a meter from now on, at the time at which they are on their way.
+    pub(crate) fn count_in(&mut self, meter: Arc<dyn Meter>) {
+        self.meter = Some(meter);
+    }
+
     /// Takes `count` bytes from the front away, which are all of one piece: they are on their way.
     pub fn advance(&mut self, count: u64) {
+        self.sent += count;
+        if let Some(meter) = &self.meter {
+            meter.add_sent(count);
+        }
+        self.remove(count);
+    }
+
+    /// Takes `count` bytes from the front away, which are all of one piece.
+    fn remove(&mut self, count: u64) {
         let Some(piece) = &mut self.first else {
             return;
         };
@@ -158,6 +188,7 @@ impl Body {
     /// Takes the first `count` bytes away, as a body of their own.
     pub(crate) fn split_front(&mut self, count: u64) -> Self {
         let mut front = Self {
+            meter: self.meter.clone(),
             begun: self.begun,
             ..Self::default()
         };
@@ -172,13 +203,14 @@ impl Body {
                     Piece::File(Arc::clone(file), range.start..range.start + length)
                 }
             });
-            self.advance(length);
+            self.remove(length);
         }
         front
     }
 
     /// Puts back what is left of a body that [`split_front`](Self::split_front) has taken from this one.
     pub(crate) fn put_back(&mut self, front: Self) {
+        self.sent += front.sent;
         let pieces = front.first.into_iter().chain(front.rest);
         for piece in pieces.collect::<Vec<_>>().into_iter().rev() {
             self.length += piece.length();
@@ -222,7 +254,18 @@ impl Piece {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+
+    #[derive(Default)]
+    struct Sum(AtomicU64);
+
+    impl Meter for Sum {
+        fn add_sent(&self, bytes: u64) {
+            self.0.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
 
     fn texts(mut body: Body) -> String {
         let mut text = Vec::new();
@@ -260,5 +303,22 @@ mod tests {
         body.put_back(front);
         assert_eq!((body.length(), body.has_begun()), (7, true));
         assert_eq!(texts(body), "bcdefgh");
+    }
+
+    #[test]
+    fn bytes_are_counted_once_when_they_leave() {
+        let meter = Arc::new(Sum::default());
+        let counted = || meter.0.load(Ordering::Relaxed);
+        let mut body = Body::bytes(Bytes::from_static(b"abcdefgh"));
+        body.count_in(Arc::<Sum>::clone(&meter));
+        let mut front = body.split_front(5);
+        assert_eq!((body.sent(), counted()), (0, 0));
+        front.advance(3);
+        assert_eq!(counted(), 3);
+        body.put_back(front);
+        assert_eq!((body.sent(), body.length()), (3, 5));
+        body.advance(2);
+        body.advance(3);
+        assert_eq!((body.sent(), counted()), (8, 8));
     }
 }

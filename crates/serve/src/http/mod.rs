@@ -14,6 +14,7 @@ mod refusal;
 mod request;
 mod request_body;
 
+pub(crate) use answer::Meter;
 pub use answer::{Answer, Body, Field, Piece, PieceSource};
 pub use authorization::Authorization;
 pub use conditional::{Etag, Validators, Verdict};

@@ -12,7 +12,7 @@ use super::error::TransportError;
 use super::fill::{fill_bare, next_records};
 use super::pool::PoolHandle;
 use super::send_file::{SENDFILE_MAX, send_file};
-use super::socket::when_writable;
+use super::socket::{MEMORY_MAX, when_writable};
 use crate::files::OpenFile;
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
@@ -188,9 +188,10 @@ impl Kernel {
                     body.advance(sent);
                 }
                 Some(Piece::Bytes(bytes)) if head.is_empty() => {
-                    let more = body.length() > bytes.len() as u64;
-                    self.send_bytes(bytes, more, limits).await?;
-                    let sent = bytes.len() as u64;
+                    let now = &bytes[..bytes.len().min(MEMORY_MAX)];
+                    let sent = now.len() as u64;
+                    let more = body.length() > sent;
+                    self.send_bytes(now, more, limits).await?;
                     body.advance(sent);
                 }
                 None if head.is_empty() => break,

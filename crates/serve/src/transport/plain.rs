@@ -7,7 +7,7 @@ use super::error::TransportError;
 use super::fill::{fill_bare, next_records};
 use super::pool::PoolHandle;
 use super::send_file::{SENDFILE_MAX, send_file};
-use super::socket::{receive, send_all, send_now};
+use super::socket::{MEMORY_MAX, receive, send_all, send_now};
 use crate::http::{Body, Piece};
 use crate::limits::Limits;
 
@@ -49,9 +49,10 @@ impl Plain {
         while let Some(piece) = body.front() {
             let sent = match piece {
                 Piece::Bytes(bytes) => {
-                    let more = body.length() > piece.length();
-                    send_all(&self.socket, bytes, more, limits).await?;
-                    piece.length()
+                    let now = &bytes[..bytes.len().min(MEMORY_MAX)];
+                    let more = body.length() > now.len() as u64;
+                    send_all(&self.socket, now, more, limits).await?;
+                    now.len() as u64
                 }
                 Piece::File(file, range) if file.descriptor().is_some() => {
                     let count = piece.length().min(SENDFILE_MAX);

@@ -14,6 +14,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::error::TransportError;
 use crate::limits::Limits;
 
+/// Limit on the bytes of a body in memory that are sent together: only then are they counted as sent.
+pub(super) const MEMORY_MAX: usize = 128 << 10;
+
 /// Bytes of buffer for one receive: most requests are shorter.
 const RECEIVE_BYTES: usize = 4 << 10;
 

@@ -2,14 +2,15 @@
 //! replaces another.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketType, bind, socket};
 use rustix::process::Signal;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -123,6 +124,53 @@ fn the_client_that_a_trusted_proxy_names_is_the_one_that_counts() {
     drop(greedy);
     wait_until("its places are given back", || {
         is_answered(&ask(&server, &config, &header("203.0.113.9")))
+    });
+    server.stop();
+}
+
+/// A machine with a trusted address opens all connections that it can, and sends nothing.
+#[test]
+fn a_proxy_that_tells_nothing_takes_no_place_from_others() {
+    let site = Site::new();
+    site.write("version", "1");
+    let server = site.serve_by(
+        "trusted-proxies = ['127.0.0.1', '127.0.0.9']",
+        "[limits]\nconnections = 32\nhandshake-seconds = 3600\n[[site]]\nroot = 'www'\n",
+    );
+    let config = config(&site, "http/1.1");
+    let connect = |from: [u8; 4]| {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+        rustix::net::connect(&socket, &SocketAddr::from(([127, 0, 0, 1], server.port()))).unwrap();
+        let socket = TcpStream::from(socket);
+        let wait = Some(Duration::from_secs(60));
+        socket.set_read_timeout(wait).unwrap();
+        socket
+    };
+    let silent: Vec<_> = (0..64).map(|_| connect([127, 0, 0, 1])).collect();
+    // Those beyond its share are closed.
+    let mut ended = 0;
+    for socket in &silent {
+        socket.set_nonblocking(true).unwrap();
+    }
+    wait_until("most are refused", || {
+        let is_closed = |mut socket: &TcpStream| match socket.read(&mut [0]) {
+            Ok(0) => true,
+            Ok(_) => panic!("the server said something"),
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        };
+        ended = silent.iter().filter(|socket| is_closed(socket)).count();
+        ended >= 64 - 8
+    });
+    assert!(ended < 64, "none was accepted");
+    // Neither another proxy nor a client without one is refused.
+    let mut proxy = connect([127, 0, 0, 9]);
+    proxy.write_all(&header("203.0.113.9")).unwrap();
+    assert!(is_answered(&over_tls(proxy, &config).0));
+    assert!(is_answered(&over_tls(connect([127, 0, 0, 2]), &config).0));
+    drop(silent);
+    wait_until("its places are given back", || {
+        is_answered(&ask(&server, &config, &header("203.0.113.10")))
     });
     server.stop();
 }

@@ -44,13 +44,18 @@ impl Held {
         self.0.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// Returns whether the amount may grow, if `left` units are free and `reserve` of them are kept for addresses that hold
-    /// none.
+    /// Returns whether the amount may grow, as [`may_grow`] decides.
     pub(crate) fn may_grow(&self, left: usize, reserve: usize) -> bool {
-        match self.get() {
-            0 => left > 0,
-            held => held < left.saturating_sub(reserve),
-        }
+        may_grow(self.get(), left, reserve)
+    }
+}
+
+/// Returns whether an address that holds `held` units may have another one, if `left` are free and `reserve` of them
+/// are kept for addresses that hold none.
+pub(crate) fn may_grow(held: usize, left: usize, reserve: usize) -> bool {
+    match held {
+        0 => left > 0,
+        held => held < left.saturating_sub(reserve),
     }
 }
 

@@ -295,7 +295,7 @@ impl Dispatcher {
         let is_from_proxy = service.is_for_clients() && self.proxies.contains(address.ip());
         let admitted = match service {
             Service::Health => self.checks.admit(address.ip(), &self.limits.of_checks()),
-            _ if is_from_proxy => self.admission.admit_unknown(&self.limits),
+            _ if is_from_proxy => self.admission.admit_proxy(address.ip(), &self.limits),
             _ => self.admission.admit(address.ip(), &self.limits),
         };
         let Ok(admitted) = admitted else {

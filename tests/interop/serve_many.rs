@@ -254,6 +254,50 @@ fn health_checks_are_told_of_an_end_before_it_comes() {
 }
 
 #[test]
+fn health_is_told_to_those_who_are_allowed_to_ask() {
+    if !have(&["curl"]) {
+        return;
+    }
+    let site = Site::new();
+    site.write("version", "1");
+    let server = site.serve_by(
+        "health = '127.0.0.1:0'\nhealth-allow = ['127.0.0.0/8']\nhealth-deny = ['127.0.0.2/31']",
+        "[[site]]\nroot = 'www'\n",
+    );
+    let ask = |from: &str, url: &str| {
+        let output = server.try_curl(&["--interface", from, url]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for (from, told) in [
+        ("127.0.0.1", "ready\n"),
+        ("127.0.0.2", ""),
+        ("127.0.0.3", ""),
+        ("127.0.0.4", "ready\n"),
+    ] {
+        assert_eq!(ask(from, &server.urls[1]), told, "{from}");
+        // The lists are not those of the site.
+        assert_eq!(ask(from, &server.url("version")), "1", "{from}");
+    }
+    server.stop();
+    for (top, said) in [
+        (
+            "health-deny = ['127.0.0.2']",
+            "health-deny: \"127.0.0.2/32\" is not of use alone",
+        ),
+        (
+            "health = '127.0.0.1:0'\nhealth-allow = ['::/0']\nhealth-deny = ['::/0']",
+            "leave it out of `health-allow` or of `health-deny`",
+        ),
+    ] {
+        site.configure(top, "[[site]]\nroot = 'www'\n");
+        let checked = ["serve", "--config", "serve.toml", "--check"];
+        let refused = site.place.run_with_input(scrim(), checked, b"");
+        let complaint = String::from_utf8_lossy(&refused.stderr);
+        assert!(complaint.contains(said), "{complaint}");
+    }
+}
+
+#[test]
 fn health_checks_are_told_of_storage_that_does_not_answer() {
     if !have(&["curl", "mke2fs", "nbdkit"]) {
         return;

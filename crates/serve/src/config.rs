@@ -45,6 +45,10 @@ pub struct Config {
     pub status: Option<SocketAddr>,
     /// Address at which load balancers ask for the server's health.
     pub health: Option<SocketAddr>,
+    /// Prefixes of the addresses that may ask for the health; by default all.
+    pub health_allow: Vec<Prefix>,
+    /// Prefixes of the addresses that may not, unless a longer one is allowed.
+    pub health_deny: Vec<Prefix>,
     /// Networks of proxies, whose connections begin with the client's address (PROXY protocol, version 2).
     pub trusted_proxies: Vec<Prefix>,
     pub threads: Option<usize>,
@@ -376,6 +380,28 @@ impl Config {
         }
     }
 
+    /// Rules for the addresses that may ask for the health.
+    ///
+    /// # Errors
+    /// When both lists have the same prefix, or there is no health address.
+    pub fn health_clients(&self) -> Result<AddressRules, ConfigError> {
+        let lists = [
+            ("health-allow", &self.health_allow),
+            ("health-deny", &self.health_deny),
+        ];
+        let mut listed = lists
+            .iter()
+            .filter_map(|(key, list)| Some((key, list.first()?)));
+        if let (None, Some((key, first))) = (self.health, listed.next()) {
+            return Err(wrong(
+                key,
+                &first.to_string(),
+                "of use alone: set health too",
+            ));
+        }
+        address_rules(lists)
+    }
+
     /// Refuses users whose passwords, or hashes of them, others could read.
     fn check_users(&self) -> Result<(), ConfigError> {
         let users: Vec<_> = (self.sites.iter().enumerate())
@@ -619,10 +645,7 @@ impl SiteConfig {
     }
 
     fn access(&self) -> Result<AccessSettings, ConfigError> {
-        let addresses = AddressRules::new(&self.allow, &self.deny).map_err(|both| {
-            let wanted = "for both lists: leave it out of `allow` or of `deny`";
-            wrong("deny", &both.to_string(), wanted)
-        })?;
+        let addresses = address_rules([("allow", &self.allow), ("deny", &self.deny)])?;
         let realm = self.names.first().map_or("", String::as_str);
         let users = self.users.as_ref();
         let users = users.map(|path| Users::read(path, realm).map(Arc::new));
@@ -659,6 +682,16 @@ impl PerClientConfig {
             rate => Ok(rate),
         }
     }
+}
+
+/// Rules of two lists, each with its key.
+fn address_rules(
+    [(allow_key, allow), (deny_key, deny)]: [(&str, &Vec<Prefix>); 2],
+) -> Result<AddressRules, ConfigError> {
+    AddressRules::new(allow, deny).map_err(|both| {
+        let wanted = format!("for both lists: leave it out of `{allow_key}` or of `{deny_key}`");
+        wrong(deny_key, &both.to_string(), wanted)
+    })
 }
 
 fn coding(key: &str, name: &str) -> Result<Coding, ConfigError> {

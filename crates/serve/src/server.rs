@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 
-use crate::access::{self, Logins};
+use crate::access::{self, AddressRules, Logins};
 use crate::admission::Admission;
 use crate::blocking;
 use crate::compression::Results;
@@ -50,6 +50,8 @@ pub struct Parts {
     pub limits: Limits,
     /// Proxies whose connections begin with the client's address.
     pub proxies: TrustedProxies,
+    /// Addresses that may ask for the server's health.
+    pub health_clients: AddressRules,
     /// Threads that serve; at least one.
     pub threads: usize,
     /// Log of all requests.
@@ -83,6 +85,7 @@ impl Server {
             offload,
             limits,
             proxies,
+            health_clients,
             threads,
             log,
             on_fault,
@@ -143,16 +146,11 @@ impl Server {
             checks: Admission::default(),
             limits,
             proxies,
+            health_clients,
             tally,
         };
         let runtime = new_runtime()?;
-        let listeners = {
-            let _inside = runtime.enter();
-            listeners
-                .into_iter()
-                .map(Acceptor::of)
-                .collect::<io::Result<Vec<_>>>()?
-        };
+        let listeners = Acceptor::all_of(listeners, &runtime)?;
         server.spawn("serve-accept", move || {
             LocalSet::new().block_on(&runtime, accept(listeners, dispatcher, stopped));
         })?;
@@ -234,6 +232,8 @@ struct Dispatcher {
     checks: Admission,
     limits: Limits,
     proxies: TrustedProxies,
+    /// Addresses that may ask for the health. Connections from others take no place.
+    health_clients: AddressRules,
     tally: Arc<Tally>,
 }
 
@@ -257,6 +257,12 @@ struct Acceptor {
 }
 
 impl Acceptor {
+    /// Registers listeners with a runtime's event loop.
+    fn all_of(listeners: Vec<Listener>, runtime: &Runtime) -> io::Result<Vec<Self>> {
+        let _inside = runtime.enter();
+        listeners.into_iter().map(Self::of).collect()
+    }
+
     fn of(listener: Listener) -> io::Result<Self> {
         Ok(Self {
             socket: TcpListener::from_std(listener.socket)?,
@@ -292,6 +298,9 @@ fn is_connection_error(error: &io::Error) -> bool {
 impl Dispatcher {
     /// Gives a connection to the worker with the fewest open ones, or drops it if there are too many.
     fn dispatch(&self, socket: TcpStream, address: SocketAddr, service: Service) {
+        if service == Service::Health && !self.health_clients.admit(address.ip()) {
+            return;
+        }
         let is_from_proxy = service.is_for_clients() && self.proxies.contains(address.ip());
         let admitted = match service {
             Service::Health => self.checks.admit(address.ip(), &self.limits.of_checks()),

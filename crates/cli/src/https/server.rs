@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use scrim_serve::access::AddressRules;
 use scrim_serve::acme::{self, ActiveCertificates, Keeper};
 use scrim_serve::config::{CertificateConfig, Config, LogConfig, SiteConfig};
 use scrim_serve::site::{Site, SiteError};
@@ -97,6 +98,8 @@ struct Prepared {
     ticket_keys: Option<TicketKeys>,
     offload: Offload,
     limits: Limits,
+    /// Addresses that may ask for the server's health.
+    health_clients: AddressRules,
 }
 
 impl Prepared {
@@ -118,6 +121,7 @@ impl Prepared {
                 .map_err(in_file(args, args.ticket_keys.is_some()))?,
             offload: offload.map_err(in_file(args, args.tls_offload.is_some()))?,
             limits: config.limits().map_err(|error| usage(&error))?,
+            health_clients: config.health_clients().map_err(|error| usage(&error))?,
         })
     }
 
@@ -171,6 +175,7 @@ impl Prepared {
             offload: self.offload,
             limits: within_file_limit(self.limits, config.limits.connections, threads),
             proxies: TrustedProxies::new(config.trusted_proxies.clone()),
+            health_clients: self.health_clients,
             threads,
             log: log.cloned(),
             on_fault: Arc::new(|what: &str| note(format_args!("scrim: {what}"))),

@@ -26,10 +26,12 @@ const SINGLE: [&[&str]; 11] = [
 ];
 
 /// Keys whose values are lists of texts.
-const LISTS: [&[&str]; 10] = [
+const LISTS: [&[&str]; 12] = [
     &["listen"],
     &["plain-http"],
     &["redirect-http"],
+    &["health-allow"],
+    &["health-deny"],
     &["acme", "names"],
     &["site", "names"],
     &["site", "allow"],

@@ -331,6 +331,41 @@ fn health_checks_are_told_of_storage_that_does_not_answer() {
     server.stop();
 }
 
+/// A server of storage that accepts connections and says nothing keeps the reload waiting, and nothing else.
+#[test]
+fn storage_that_does_not_answer_keeps_no_signal_waiting() {
+    if !have(&["curl"]) {
+        return;
+    }
+    let site = Site::new();
+    site.write("version", "1");
+    site.place.write("key", "open sesame");
+    let mut server = site.serve_by("", "[[site]]\nroot = 'www'\n");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let root = format!("nbd://{}/disk#/", silent.local_addr().unwrap());
+    site.configure(
+        "",
+        &format!("[[site]]\nroot = '{root}'\nkey-file = 'key'\n"),
+    );
+    server.signal(Signal::HUP);
+    let (first, _) = silent.accept().unwrap();
+    assert_eq!(server.curl(&[&server.url("version")]), "1");
+    server.signal(Signal::HUP);
+    wait_until("the operator is told to wait", || {
+        server.complaints().contains("still being read")
+    });
+    // The second request is carried out when the first one has failed.
+    drop(first);
+    let (_second, _) = silent.accept().unwrap();
+    let failures = |server: &Server| server.complaints().matches("stays as it is").count();
+    assert_eq!(failures(&server), 1, "{}", server.complaints());
+    assert_eq!(server.curl(&[&server.url("version")]), "1");
+    server.signal(Signal::TERM);
+    server.must_end();
+    // It has not waited for the storage.
+    assert_eq!(failures(&server), 1, "{}", server.complaints());
+}
+
 /// Packs files into a volume.
 fn publish(site: &Site, image: &str, files: &[(&str, &[u8])]) {
     let tree = site.place.path("tree");

@@ -11,7 +11,7 @@ use super::open_volume::DataPathArg;
 
 /// Serves, by default, at https://localhost:8443/, for this machine only, with a temporary self-signed certificate.
 /// Folders without an index.html are listed.
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub(crate) struct ServeArgs {
     /// Folder to serve, or IMAGE#/FOLDER for a folder in a LUKS volume with ext4, which is not mounted (IMAGE as for
     /// `open`, or the name of an open volume); then any number of /PATH=ROOT, each served below its path
@@ -122,7 +122,7 @@ impl From<TlsOffload> for Mode {
 }
 
 /// Options of the volumes that ROOTs name.
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub(crate) struct ServeVolumeArgs {
     /// Read the volume's key from FILE ("-": all of standard input) instead of asking for a passphrase
     #[arg(long, short = 'd', value_name = "FILE", requires = "roots")]

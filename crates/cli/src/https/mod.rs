@@ -4,6 +4,7 @@ mod configuration;
 mod listeners;
 mod machine;
 mod qr_code;
+mod reading;
 pub(crate) mod server;
 mod ticket_keys;
 mod users;

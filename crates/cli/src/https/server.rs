@@ -1,5 +1,6 @@
 //! The HTTPS server of `scrim serve`: starts, reads its configuration again, and ends.
 
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::fs;
 use std::io;
@@ -25,6 +26,7 @@ use crate::https::configuration::{configuration, in_file, in_site};
 use crate::https::listeners::{addresses, is_for_others, listeners};
 use crate::https::machine;
 use crate::https::qr_code;
+use crate::https::reading::{Progress, Reading};
 use crate::https::ticket_keys;
 use crate::https::users;
 use crate::https::volumes::Volumes;
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     }
     let handed_on = take_listen_fds().map_err(|error| CliError::usage(error.to_string()))?;
     let config = configuration(args)?;
-    let volumes = Volumes::default();
+    let volumes = Arc::new(Volumes::default());
     let prepared = Prepared::by(args, &config, &volumes)?;
     if args.check {
         let log = config.access_log.as_ref();
@@ -82,7 +84,7 @@ struct Kept<'a> {
     args: &'a ServeArgs,
     config: &'a Config,
     /// Volumes that are open, so that a reload asks for no passphrase again.
-    volumes: &'a Volumes,
+    volumes: &'a Arc<Volumes>,
     log: Option<&'a Arc<AccessLog>>,
 }
 
@@ -208,6 +210,8 @@ impl Prepared {
             tickets: &tickets,
             acme: self.acme.as_ref(),
             kept,
+            reading: RefCell::default(),
+            is_asked_again: Cell::default(),
         };
         kept.volumes.ask_no_more();
         running.serve_until(signals, None);
@@ -226,12 +230,17 @@ struct Running<'a> {
     tickets: &'a Tickets,
     acme: Option<&'a acme::Settings>,
     kept: &'a Kept<'a>,
+    /// The thread that reads the configuration again, if one does.
+    reading: RefCell<Option<Reading<Result<Prepared, CliError>>>>,
+    /// True if the configuration has to be read once more after that.
+    is_asked_again: Cell<bool>,
 }
 
 impl Running<'_> {
     /// Serves until the process is asked to end, or until a time.
     fn serve_until(&self, signals: &Signals, end: Option<Instant>) {
         loop {
+            self.take_reading();
             match signals.take() {
                 Asked::ToEnd => return,
                 Asked::ToReload => self.reload(),
@@ -244,7 +253,10 @@ impl Running<'_> {
                         return;
                     }
                     let left = left.and_then(|left| Timespec::try_from(left).ok());
-                    let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], left.as_ref());
+                    let reading = self.reading.borrow();
+                    let mut events = vec![PollFd::new(signals, PollFlags::IN)];
+                    events.extend((*reading).iter().map(|one| PollFd::new(one, PollFlags::IN)));
+                    let _ = poll(&mut events, left.as_ref());
                 }
             }
         }
@@ -272,17 +284,52 @@ impl Running<'_> {
         }
     }
 
-    /// Reads the configuration and its files again. If they cannot be used, everything stays as it is.
+    /// Begins to read the configuration and its files again, or lets that follow if it is being done already.
     fn reload(&self) {
-        let Kept {
-            args, volumes, log, ..
-        } = self.kept;
-        if let Some(Err(error)) = log.map(|log| log.reopen()) {
+        if let Some(Err(error)) = self.kept.log.map(|log| log.reopen()) {
             note(format_args!(
                 "scrim: the access log continues in the old file: {error}"
             ));
         }
-        match configuration(args).and_then(|config| Prepared::by(args, &config, volumes)) {
+        if self.reading.borrow().is_some() {
+            self.is_asked_again.set(true);
+            note("scrim: the configuration is still being read; it is read again after that");
+            return;
+        }
+        self.start_reading();
+    }
+
+    /// Reads on a thread of its own, so that the server ends when it is asked to, whatever the storage does.
+    fn start_reading(&self) {
+        let (args, volumes) = (self.kept.args.clone(), Arc::clone(self.kept.volumes));
+        let read =
+            move || configuration(&args).and_then(|config| Prepared::by(&args, &config, &volumes));
+        match Reading::start(read) {
+            Ok(reading) => *self.reading.borrow_mut() = Some(reading),
+            Err(error) => note(format_args!(
+                "scrim: the configuration stays as it is: no thread can be started to read it: {error}"
+            )),
+        }
+    }
+
+    /// Uses what was read, if the thread has ended. What cannot be used changes nothing.
+    fn take_reading(&self) {
+        let progress = self.reading.borrow().as_ref().map(Reading::take);
+        match progress {
+            None | Some(Progress::Running) => return,
+            Some(Progress::Done(read)) => self.exchange(read),
+            Some(Progress::Lost) => {
+                note("scrim: the configuration stays as it is: the thread that read it failed");
+            }
+        }
+        self.reading.take();
+        if self.is_asked_again.take() {
+            self.start_reading();
+        }
+    }
+
+    fn exchange(&self, read: Result<Prepared, CliError>) {
+        match read {
             Ok(prepared) => {
                 if prepared.acme.as_ref() != self.acme {
                     note("scrim: changed settings of [acme] take effect at the next start");

@@ -1,8 +1,8 @@
 //! The volumes whose files are served.
 
-use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use scrim_serve::config::{SiteConfig, VolumeConfig, VolumeRoot};
 use scrim_serve::files::{VolumeFiles, VolumeIdentity};
@@ -23,15 +23,15 @@ const RUNNING: &str = "; the files of a volume that scrim has open are served by
 /// Volumes by their images. Sites keep them open; one that no site has any more is closed.
 #[derive(Default)]
 pub(crate) struct Volumes {
-    open: RefCell<Vec<(PathBuf, Weak<VolumeFiles>)>>,
+    open: Mutex<Vec<(PathBuf, Weak<VolumeFiles>)>>,
     /// True if there is no user left to ask for a passphrase.
-    asks_no_more: Cell<bool>,
+    asks_no_more: AtomicBool,
 }
 
 impl Volumes {
     /// Demands a key file for every volume that is opened from now on: clients are waiting, and no user is asked.
     pub(crate) fn ask_no_more(&self) {
-        self.asks_no_more.set(true);
+        self.asks_no_more.store(true, Ordering::Relaxed);
     }
 
     /// Opens the volumes that a site names, where they are not open.
@@ -60,7 +60,7 @@ impl Volumes {
         let Some(VolumeRoot { image, path }) = VolumeRoot::of(said) else {
             return Ok(None);
         };
-        let mut open = self.open.borrow_mut();
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(_, files)| files.strong_count() > 0);
         let known = open.iter().find(|(other, _)| *other == image);
         if let Some(files) = known.and_then(|(_, files)| files.upgrade()) {
@@ -94,7 +94,8 @@ impl Volumes {
         key_file: Option<&Path>,
         how: &VolumeConfig,
     ) -> Result<(Volume, String), CliError> {
-        if self.asks_no_more.get() && key_file.is_none_or(|file| file == Path::new("-")) {
+        let asks_no_more = self.asks_no_more.load(Ordering::Relaxed);
+        if asks_no_more && key_file.is_none_or(|file| file == Path::new("-")) {
             return Err(CliError::usage(format!(
                 "{}: a volume that is added while the server runs needs a key-file; give it one, or start \
                  the server again",

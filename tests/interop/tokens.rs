@@ -166,13 +166,16 @@ fn a_token_of_the_keyring_is_tried_before_a_passphrase_is_asked_for() {
     let scrim = scrim();
     let script = format!(
         "
-        refused {scrim} test-passphrase disk.img
+        refused {scrim} open --test-passphrase disk.img
         put scrim-test-own key
-        refused {scrim} test-passphrase disk.img
+        refused {scrim} open --test-passphrase disk.img
         put scrim-test-own other
-        {scrim} test-passphrase disk.img
-        refused {scrim} test-passphrase disk.img --key-slot 0
-        refused {scrim} test-passphrase disk.img -d /dev/null
+        {scrim} open --test-passphrase disk.img
+        refused {scrim} open --test-passphrase disk.img --key-slot 0
+        refused {scrim} open --test-passphrase disk.img -d /dev/null
+        refused {scrim} test-passphrase disk.img
+        printf 'secret\\nthird' | {scrim} add-key {CHEAP} disk.img
+        printf third | {scrim} test-passphrase disk.img
         {scrim} open disk.img tokened
         {scrim} luksSuspend tokened
         {scrim} luksResume tokened

@@ -72,7 +72,12 @@ for name in plain %user:plain %logon:scrim:plain; do
     scrim plainOpen -c aes-xts-plain64 -s 256 --volume-key-keyring $name --engine kernel image ours
     from_kernel ours > read
     same "by the key $name" payload read
+    scrim resize ours --size 2048
+    [ "$(blockdev --getsz /dev/mapper/ours)" = 2048 ] || fail 'it was not resized'
     scrim close ours
 done
+if scrim plainOpen -c aes-xts-plain64 -s 256 --volume-key-keyring nothing --engine kernel image ours; then
+    fail 'there is no such key'
+fi
 scrim plainOpen -c aes-xts-plain64 -s 256 --volume-key-keyring plain --engine scrim image ours
 scrim close ours

@@ -115,7 +115,7 @@ fn key(
         key: args.key.source(),
         tries: args.tries,
     };
-    if let Some(key) = by_token(&args.token, luks, &**backend, place, existing, &asking)? {
+    if let Some(key) = by_token(&args.token, luks, &**backend, place, asking.key.cost)? {
         return Ok(key);
     }
     Ok(unlock(luks, &**backend, place, existing, &asking)?.0.key)

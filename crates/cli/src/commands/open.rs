@@ -25,7 +25,7 @@ use crate::volume::table_input::table_text;
 
 pub(crate) fn run(args: &OpenArgs) -> Result<(), CliError> {
     if args.test_passphrase {
-        return test_passphrase::check(&as_test(args), args.unlock.luks.r#type);
+        return test_passphrase::check(&as_test(args), args.unlock.luks.r#type, true);
     }
     if args.engine == EngineArg::Kernel {
         return in_kernel(args);

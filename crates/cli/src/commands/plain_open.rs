@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scrim_backend::Backend;
 use scrim_volume::{CryptTable, Volume};
 
-use crate::args::{EngineArg, PlainOpenArgs};
+use crate::args::{EngineArg, KernelKey, PlainOpenArgs};
 use crate::commands::open::Hosted;
 use crate::error::CliError;
 use crate::kernel::{self, Mapper};
@@ -41,11 +41,12 @@ fn in_kernel(args: &PlainOpenArgs, plain: &Plain<'_>) -> Result<(), CliError> {
     // Before a passphrase is asked for.
     let mapper = Mapper::open()?;
     refuse_taken(&args.name)?;
+    let key = args.volume_key_keyring.as_ref();
+    key.map_or(Ok(()), KernelKey::demand)?;
     let devices = Devices::new(args.readonly, Manner::default());
     // The kernel's engine opens the image by itself, which is locked until then.
     let (table, data) = table(args, plain, &devices)?;
     drop(data);
-    let key = args.volume_key_keyring.as_ref();
     let node = kernel::open_table(&mapper, &args.name, table, &devices, args.readonly, key)?;
     warn_of_unlocked_keys();
     print(format!("{}\n", node.display()).as_bytes())

@@ -11,11 +11,16 @@ use crate::luks::unlock::{Asking, OtherKeys, unlock};
 use crate::terminal::note;
 
 pub(crate) fn run(args: &TestArgs) -> Result<(), CliError> {
-    check(args, LuksType::Luks)
+    check(args, LuksType::Luks, false)
 }
 
-/// Checks the passphrase of a header of the `wanted` version.
-pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
+/// Checks the passphrase of a header of the `wanted` version. One that a token names in a keyring in reach counts as given
+/// if `tries_keyrings`.
+pub(crate) fn check(
+    args: &TestArgs,
+    wanted: LuksType,
+    tries_keyrings: bool,
+) -> Result<(), CliError> {
     let key_taker = args.link_vk_to_keyring.as_ref().map(KeyTaker::find);
     let key_taker = key_taker.transpose()?;
     let (backend, luks) = read_header(&args.on)?;
@@ -29,6 +34,7 @@ pub(crate) fn check(args: &TestArgs, wanted: LuksType) -> Result<(), CliError> {
     let data_len = args.on.header.is_none().then(|| backend.info().size);
     reencryption::refuse(luks.header(), data_len, &image)?;
     let others = OtherKeys {
+        tries_keyrings,
         volume_key: &args.volume_key,
         token: &args.token,
     };

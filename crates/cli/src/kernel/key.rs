@@ -9,6 +9,7 @@ use scrim_sys::keyring::LogonKey;
 
 use super::table::{CryptArguments, KeyReference};
 use super::volume::KernelVolume;
+use crate::args::KernelKey;
 use crate::error::{CliError, Exit};
 use crate::luks::header::read_luks;
 use crate::luks::key_source::KeySource;
@@ -28,7 +29,7 @@ pub(crate) struct KeyQuestion<'a> {
 
 impl KernelVolume {
     /// Puts the key that a table names into this thread's keyring, until the value is dropped; `None` where the table has
-    /// the key itself.
+    /// the key itself, or the keyring of the user has it.
     pub(super) fn key_for(
         &self,
         crypt: &CryptArguments<'_>,
@@ -42,11 +43,13 @@ impl KernelVolume {
             r#type,
             description,
         } = reference;
-        let name = self.name.as_str();
-        if r#type != "logon" {
-            return Err(CliError::usage(format!(
-                "{name}: its key is a key of type {type} in a keyring, which only the program that opened it can renew"
-            )));
+        // Without a header, it is the user's key, which the kernel looks for.
+        if self.identity.r#type == "PLAIN" || r#type != "logon" {
+            let key = KernelKey {
+                kind: r#type.to_owned(),
+                description: description.to_owned(),
+            };
+            return key.demand().map(|()| None);
         }
         let key = self.unlock_again(crypt, question, size)?;
         let added = LogonKey::add(description, key.expose());

@@ -46,6 +46,16 @@ impl KernelKey {
         Ok(key)
     }
 
+    /// Refuses a key that is in no keyring in reach, which the kernel would not find either.
+    pub(crate) fn demand(&self) -> Result<(), CliError> {
+        let found = Serial::find(&self.kind, &self.description);
+        found.map(drop).map_err(|error| {
+            CliError::usage(format!(
+                "the key {self} is in no keyring in reach: {error}; `keyctl show` lists the keys that are"
+            ))
+        })
+    }
+
     /// Reads the content of the key.
     fn read(&self) -> Result<SecretBytes, CliError> {
         let found = Serial::find(&self.kind, &self.description).or_else(|error| {

@@ -59,7 +59,7 @@ pub(crate) struct Tokens<'a> {
 
 impl Tokens<'_> {
     /// Returns the volume key by a token that options ask for.
-    pub(crate) fn volume_key(&self) -> Result<Option<VolumeKey>, CliError> {
+    pub(crate) fn volume_key(&self) -> Result<VolumeKey, CliError> {
         let mut failure = None;
         let mut others = false;
         for token in self.chosen()? {
@@ -72,13 +72,13 @@ impl Tokens<'_> {
                 }
             };
             match key {
-                Ok(key) => return Ok(Some(key)),
+                Ok(key) => return Ok(key),
                 Err(error) => failure = Some(error),
             }
         }
         if others {
             match self.by_cryptsetup() {
-                Ok(key) => return Ok(Some(key)),
+                Ok(key) => return Ok(key),
                 Err(error) => failure = Some(error),
             }
         }

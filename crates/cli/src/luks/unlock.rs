@@ -105,6 +105,9 @@ fn read_volume_key(
 /// Keys that options name in place of a passphrase.
 #[derive(Clone, Copy)]
 pub(crate) struct OtherKeys<'a> {
+    /// True if a passphrase that a token names in a keyring in reach is tried unasked, as cryptsetup's `open` does; not
+    /// where a passphrase is to be judged, or more than one is read.
+    pub(crate) tries_keyrings: bool,
     pub(crate) volume_key: &'a VolumeKeyArgs,
     pub(crate) token: &'a TokenKeyArgs,
 }
@@ -113,6 +116,7 @@ impl KeyAgainArgs {
     /// Keys that options name in place of a passphrase.
     pub(crate) fn others(&self) -> OtherKeys<'_> {
         OtherKeys {
+            tries_keyrings: true,
             volume_key: &self.volume_key,
             token: &self.token,
         }
@@ -133,7 +137,20 @@ impl OtherKeys<'_> {
         if let Some(key) = by_volume_key(self.volume_key, luks, backend, image, cost)? {
             return Ok(Some(key));
         }
-        by_token(self.token, luks, backend, image, slot, asking)
+        if let Some(key) = by_token(self.token, luks, backend, image, cost)? {
+            return Ok(Some(key));
+        }
+        if !self.tries_keyrings || self.token.is_given() || asking.key.file.is_some() {
+            return Ok(None);
+        }
+        let tokens = Tokens {
+            args: self.token,
+            luks,
+            backend,
+            image,
+            cost,
+        };
+        Ok(tokens.in_reach(slot))
     }
 
     /// The volume key, if one of them gives it, or else by a passphrase.
@@ -152,36 +169,32 @@ impl OtherKeys<'_> {
     }
 }
 
-/// The volume key by a token that options ask for; without such options and without a key file, by a passphrase that
-/// a token names in a keyring in reach. A token that does not open the volume is reported if it was asked for, and a
+/// The volume key by a token, if options ask for one. A token that does not open the volume is reported, and a
 /// passphrase may be asked for then, unless options forbid it.
 pub(crate) fn by_token(
     args: &TokenKeyArgs,
     luks: &LuksDevice,
     backend: &dyn Backend,
     image: &str,
-    slot: Option<u8>,
-    asking: &Asking<'_>,
+    cost: CostLimits,
 ) -> Result<Option<VolumeKey>, CliError> {
+    if !args.is_given() {
+        return Ok(None);
+    }
     let tokens = Tokens {
         args,
         luks,
         backend,
         image,
-        cost: asking.key.cost,
+        cost,
     };
-    if !args.is_given() {
-        return match asking.key.file {
-            Some(_) => Ok(None),
-            None => Ok(tokens.in_reach(slot)),
-        };
-    }
     match tokens.volume_key() {
-        Err(error) if !args.token_only => {
+        Ok(key) => Ok(Some(key)),
+        Err(error) if args.token_only => Err(error),
+        Err(error) => {
             note(format_args!("scrim: warning: {error}"));
             Ok(None)
         }
-        found => found,
     }
 }
 

@@ -219,6 +219,7 @@ pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
         tries: wanted.luks.tries,
     };
     let others = OtherKeys {
+        tries_keyrings: true,
         volume_key: &wanted.luks.volume_key,
         token: &wanted.luks.token,
     };

@@ -347,7 +347,11 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         ],
     ),
     ("luksFormat", &["--size", "--iter-time"]),
-    ("luksAddKey", &["--iter-time", "--token-timeout"]),
+    // Keyrings are those of the tokens, with a newer cryptsetup.
+    (
+        "luksAddKey",
+        &["--iter-time", "--token-timeout", "--volume-key-keyring"],
+    ),
     ("luksChangeKey", &["--iter-time"]),
     ("luksConvertKey", &["--iter-time"]),
     ("luksHeaderRestore", &["--replaced-file"]),

@@ -1,6 +1,6 @@
 //! Files with secrets that are replaced as a whole: whatever happens, there is either the old file or the new one.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -67,6 +67,29 @@ fn draft_of(place: &Path) -> io::Result<PathBuf> {
     draft.push(name);
     draft.push(format!(".{:08x}", u32::from_be_bytes(number)));
     Ok(place.with_file_name(draft))
+}
+
+/// Removes the drafts that crashes have left in a folder of one process.
+///
+/// # Errors
+/// Those of the file system.
+pub(crate) fn remove_drafts(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if is_draft(&entry.file_name()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a name is one of [`draft_of`].
+fn is_draft(name: &OsStr) -> bool {
+    let name = name.to_str().and_then(|name| name.strip_prefix('.'));
+    let number = name.and_then(|name| name.rsplit_once('.'));
+    number.is_some_and(|(_, number)| {
+        number.len() == 8 && number.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
 }
 
 /// Renames a file, and fails if there is a file of the new name.

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::ptr;
 
+use rustix::process::geteuid;
+
 use crate::memory::SecretBytes;
 
 /// Operations of `keyctl(2)`, from `linux/keyctl.h`.
@@ -23,8 +25,6 @@ pub struct Serial(i32);
 impl Serial {
     /// The calling thread's keyring (`@t`).
     pub const THREAD: Self = Self(-1);
-    /// The process's keyring (`@p`).
-    pub const PROCESS: Self = Self(-2);
     /// The session's keyring (`@s`).
     pub const SESSION: Self = Self(-3);
     /// The user's keyring (`@u`).
@@ -59,14 +59,22 @@ impl Serial {
         Self::returned(serial)
     }
 
-    /// Finds a keyring by its name: among those that the caller possesses, or else among all that it may view.
+    /// Finds a keyring by its name: among those that the caller possesses, or else among those of its user. Another user
+    /// may have made one of the same name.
     ///
     /// # Errors
     /// As [`find`](Self::find).
     pub fn find_keyring(name: &str) -> io::Result<Self> {
+        let own = geteuid().as_raw();
         Self::find("keyring", name).or_else(|error| {
-            let listed = fs::read_to_string("/proc/keys").unwrap_or_default();
-            let found = listed.lines().find_map(|line| keyring_of(line, name));
+            // Descriptions are printed as they are, so that a line may be anything: it only says where to look.
+            let listed = fs::read("/proc/keys").unwrap_or_default();
+            let mut lines = listed.split(|&byte| byte == b'\n');
+            let found = lines.find_map(|line| {
+                let found = keyring_of(str::from_utf8(line).ok()?, name)?;
+                let told = found.describe().ok()?;
+                (told.kind == "keyring" && told.owner == own && told.name == name).then_some(found)
+            });
             found.ok_or(error)
         })
     }
@@ -97,12 +105,25 @@ impl Serial {
     /// # Errors
     /// As `keyctl(2)`: `ENOKEY` without such a key, `EACCES` where the caller may not view it.
     pub fn kind(self) -> io::Result<String> {
+        Ok(self.describe()?.kind)
+    }
+
+    fn describe(self) -> io::Result<Description> {
         let mut text = vec![0; DESCRIPTION_MAX];
         let len = self.fill(DESCRIBE, &mut text)?;
         // "type;uid;gid;permissions;description", with a NUL.
-        text.truncate(len);
-        let kind = text.split(|&byte| byte == b';').next().unwrap_or_default();
-        Ok(String::from_utf8_lossy(kind).into_owned())
+        text.truncate(len.saturating_sub(1));
+        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+        let text = String::from_utf8(text).map_err(|_| invalid())?;
+        let mut fields = text.splitn(5, ';');
+        let mut field = || fields.next().ok_or_else(invalid);
+        let (kind, owner, _group, _permissions, name) =
+            (field()?, field()?, field()?, field()?, field()?);
+        Ok(Description {
+            kind: kind.to_owned(),
+            owner: owner.parse().map_err(|_| invalid())?,
+            name: name.to_owned(),
+        })
     }
 
     /// The content of this key.
@@ -140,7 +161,7 @@ impl Serial {
     }
 
     /// Takes a key out of this keyring.
-    fn unlink(self, key: Self) {
+    pub fn unlink(self, key: Self) {
         // SAFETY: it takes numbers only. A key that the keyring does not have is refused.
         unsafe { libc::syscall(libc::SYS_keyctl, UNLINK, key.0, self.0) };
     }
@@ -153,7 +174,15 @@ impl Serial {
     }
 }
 
-/// The keyring of a line of `/proc/keys`, if it has this name. The line's fields are serial number, flags, uses, timeout,
+/// A key as the kernel describes it.
+struct Description {
+    kind: String,
+    /// The user that owns it.
+    owner: u32,
+    name: String,
+}
+
+/// The keyring of a line of `/proc/keys`, if it seems to have this name. The line's fields are serial number, flags, uses, timeout,
 /// permissions, user, group, type and `NAME: SUMMARY`.
 fn keyring_of(line: &str, name: &str) -> Option<Serial> {
     let mut rest = line;
@@ -243,6 +272,8 @@ mod tests {
             added.read().unwrap().expose(),
             b"the second, which is longer"
         );
+        let named = Serial::find_keyring(&description).unwrap_err();
+        assert_eq!(named.raw_os_error(), Some(libc::ENOKEY), "it is no keyring");
         Serial::THREAD.unlink(added);
         let gone = Serial::find("user", &description).unwrap_err();
         assert_eq!(gone.raw_os_error(), Some(libc::ENOKEY));

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Type of a key whose name has none.
 const DEFAULT_TYPE: &str = "user";
 
-/// A key: `%TYPE:NAME`, or NAME for one of type `user`. A number is also a serial number.
+/// A key: `%TYPE:NAME`, or NAME for one of type `user`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KernelKey {
     pub(crate) kind: String,
@@ -20,13 +20,10 @@ pub(crate) struct KeyLink {
     pub(crate) key: KernelKey,
 }
 
-/// A keyring by its name.
+/// A keyring by its name. That of the thread or of the process (`@t`, `@p`) would go with the command, or stay for as long
+/// as the process of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Keyring {
-    /// `@t`: the thread's, which ends with the command.
-    Thread,
-    /// `@p`: the process's, which ends with the command.
-    Process,
     /// `@s`: that of the session.
     Session,
     /// `@u`: that of the user.
@@ -90,12 +87,12 @@ impl FromStr for Keyring {
             .or_else(|| name.strip_prefix("%:"));
         match name {
             _ if named.unwrap_or(name).is_empty() => Err("the keyring has no name"),
-            "@t" => Ok(Self::Thread),
-            "@p" => Ok(Self::Process),
             "@s" => Ok(Self::Session),
             "@u" => Ok(Self::User),
             "@us" => Ok(Self::UserSession),
-            _ if name.starts_with('@') => Err("the special keyrings are @t, @p, @s, @u and @us"),
+            _ if name.starts_with('@') => {
+                Err("the keyrings that outlive the command are @s, @u and @us")
+            }
             _ if name.starts_with('%') && named.is_none() => {
                 Err("a keyring is named NAME, %:NAME or %keyring:NAME")
             }
@@ -122,8 +119,6 @@ impl fmt::Display for KeyLink {
 impl fmt::Display for Keyring {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Thread => out.write_str("@t"),
-            Self::Process => out.write_str("@p"),
             Self::Session => out.write_str("@s"),
             Self::User => out.write_str("@u"),
             Self::UserSession => out.write_str("@us"),
@@ -176,6 +171,8 @@ mod tests {
             "%:::disk",
             "@s::",
             "@g::disk",
+            "@t::disk",
+            "@p::disk",
             "%user:x::disk",
             "@s::%user",
             "@s::%logon:disk",

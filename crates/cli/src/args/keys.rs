@@ -54,9 +54,10 @@ pub(crate) struct VolumeKeyArgs {
 }
 
 impl VolumeKeyArgs {
-    /// Checks whether a volume key is named.
+    /// Checks whether an option is about a volume key.
     pub(crate) fn is_given(&self) -> bool {
-        self.volume_key_file.is_some() || self.volume_key_keyring.is_some()
+        let is_named = self.volume_key_file.is_some() || self.volume_key_keyring.is_some();
+        is_named || self.key_size.is_some()
     }
 }
 

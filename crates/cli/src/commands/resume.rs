@@ -9,7 +9,7 @@ use crate::args::{KeyAgainArgs, LuksResumeArgs, OpenNameArgs, ResumeArgs, Volume
 use crate::error::{CliError, Exit};
 use crate::kernel::KeyQuestion;
 use crate::luks::header::read_luks;
-use crate::luks::kernel_key::KeyTaker;
+use crate::luks::kernel_key::{KeyTaker, link};
 use crate::luks::unlock::Asking;
 use crate::nbd::control::{Client, Request, Status};
 use crate::nbd::runtime::RuntimeDir;
@@ -39,7 +39,7 @@ pub(crate) fn luks_resume(args: &LuksResumeArgs) -> Result<(), CliError> {
                 key: again.key.source(),
                 others: again.others(),
             })?;
-            return key_taker.map_or(Ok(()), |taker| taker.put(&key));
+            return link(key_taker, &key);
         }
     };
     if args.header.is_some() {
@@ -47,7 +47,7 @@ pub(crate) fn luks_resume(args: &LuksResumeArgs) -> Result<(), CliError> {
     }
     if open.key_forgotten {
         let key = with_key(&args.on, &open)?;
-        return key_taker.map_or(Ok(()), |taker| taker.put(&key));
+        return link(key_taker, &key);
     }
     let name = &open.name;
     Err(CliError::usage(match open.suspended {

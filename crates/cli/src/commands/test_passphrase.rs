@@ -4,8 +4,9 @@ use scrim_backend::Backend;
 
 use crate::args::{LuksType, TestArgs};
 use crate::error::CliError;
+use crate::luks::derivation::Guard;
 use crate::luks::header::{check_type, read_header};
-use crate::luks::kernel_key::KeyTaker;
+use crate::luks::kernel_key::{KeyTaker, link};
 use crate::luks::reencryption;
 use crate::luks::unlock::{Asking, OtherKeys, unlock};
 use crate::terminal::note;
@@ -40,7 +41,7 @@ pub(crate) fn check(
     };
     if let Some(key) = others.find(&luks, &backend, &image, args.key_slot, &asking)? {
         note(format_args!("{image}: the volume key fits"));
-        return key_taker.map_or(Ok(()), |taker| taker.put(&key));
+        return link(key_taker, &key);
     }
     let (unlocked, _) = match (args.key_slot, args.unbound) {
         // Named, it may hold a key that is not the volume's.
@@ -53,5 +54,9 @@ pub(crate) fn check(
         (None, false) => unlock(&luks, &backend, &image, None, &asking)?,
     };
     note(format_args!("{image}: key slot {} unlocked", unlocked.slot));
-    key_taker.map_or(Ok(()), |taker| taker.put(&unlocked.key))
+    if key_taker.is_some() {
+        // A slot may hold another key than the volume's.
+        Guard::new(&image, &backend, asking.key.cost).verify(luks.header(), &unlocked.key)?;
+    }
+    link(key_taker, &unlocked.key)
 }

@@ -32,8 +32,9 @@ impl<T: Send + 'static> Reading<T> {
         thread::Builder::new()
             .name("serve-reload".into())
             .spawn(move || {
-                // Dropped last, after the result is there.
+                // Dropped last, also by a panic: what wakes the other side comes after the result, or its absence.
                 let _running = running;
+                let sender = sender;
                 let _ = sender.send(read());
             })?;
         Ok(Self { ended, result })

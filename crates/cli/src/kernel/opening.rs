@@ -72,6 +72,7 @@ pub(crate) fn open_luks(
     let made = HalfMade::create(mapper, name, &identity)?;
     let base = Base::of(&data, read_only)?;
     let table = table.on_devices(|_| Ok::<_, CliError>(base.device.clone()))?;
+    let linked = link.map(DueLink::put).transpose()?;
     // The kernel takes the device for itself, so the header is changed before.
     if let Some(update) = update {
         update.carry_out()?;
@@ -79,8 +80,11 @@ pub(crate) fn open_luks(
     }
     drop(data);
     let (table, key) = to_be_loaded(&table, &identity, key_place)?;
-    made.start(&table, read_only, link.as_ref())?;
+    made.start(&table, read_only)?;
     drop(key);
+    if let Some(linked) = linked {
+        linked.keep();
+    }
     Ok(node::path(name))
 }
 
@@ -116,16 +120,11 @@ pub(crate) fn open_table(
     })?;
     let mut table = KernelTable::new(table.to_text(Keys::Shown))?;
     if let Some(key) = key {
-        if key.description.contains(char::is_whitespace) {
-            return Err(CliError::usage(format!(
-                "{key}: a table cannot name a key with spaces; add the key by another name"
-            )));
-        }
         table = table
             .with_key_of_keyring(&key.kind, &key.description)
             .ok_or_else(|| CliError::usage("only the table of a crypt target has a key"))?;
     }
-    made.start(&table, read_only, None)?;
+    made.start(&table, read_only)?;
     drop(files);
     Ok(node::path(name))
 }
@@ -157,13 +156,8 @@ impl<'a> HalfMade<'a> {
         }
     }
 
-    /// Puts the table to work, and then the volume key into the keyring that is to get it.
-    fn start(
-        mut self,
-        table: &KernelTable,
-        read_only: bool,
-        link: Option<&DueLink>,
-    ) -> Result<(), CliError> {
+    /// Puts the table to work.
+    fn start(mut self, table: &KernelTable, read_only: bool) -> Result<(), CliError> {
         let loaded = self
             .mapper
             .control()
@@ -173,7 +167,6 @@ impl<'a> HalfMade<'a> {
             failed(self.name, "load the table", &error).followed_by(&advice)
         })?;
         self.mapper.resume(self.name, Pending::CarriedOut)?;
-        link.map_or(Ok(()), DueLink::put)?;
         self.is_done = true;
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use scrim_luks::VolumeKey;
 use scrim_sys::keyring::Serial;
 use scrim_sys::memory::SecretBytes;
@@ -19,9 +20,17 @@ const PASSPHRASES: &str = "user";
 pub(super) fn passphrase(description: &str) -> io::Result<Option<SecretBytes>> {
     match Serial::find(PASSPHRASES, description) {
         Ok(key) => key.read().map(Some),
-        // No such key, or no keyrings.
-        Err(_) => Ok(None),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(error),
     }
+}
+
+/// Returns whether there is no such key, or no keyrings.
+fn is_missing(error: &io::Error) -> bool {
+    let missing = [Errno::NOKEY, Errno::NOSYS].map(Errno::raw_os_error);
+    error
+        .raw_os_error()
+        .is_some_and(|code| missing.contains(&code))
 }
 
 impl KernelKey {
@@ -40,14 +49,21 @@ impl KernelKey {
         if key.len() != len {
             let (has, asked) = (key.len() * 8, len * 8);
             return Err(CliError::usage(format!(
-                "the key {self} has {has} bits, not the {asked} of --key-size"
+                "the key {self} has {has} bits, not {asked}"
             )));
         }
         Ok(key)
     }
 
-    /// Refuses a key that is in no keyring in reach, which the kernel would not find either.
+    /// Refuses a key that the kernel would not find by its table: one that is in no keyring in reach, or whose name cannot
+    /// be written there.
     pub(crate) fn demand(&self) -> Result<(), CliError> {
+        let is_split = |letter: char| letter.is_whitespace() || letter == '\\';
+        if self.description.contains(is_split) {
+            return Err(CliError::usage(format!(
+                "the kernel's tables cannot name the key {self}: add it by a name without spaces and backslashes"
+            )));
+        }
         let found = Serial::find(&self.kind, &self.description);
         found.map(drop).map_err(|error| {
             CliError::usage(format!(
@@ -58,10 +74,7 @@ impl KernelKey {
 
     /// Reads the content of the key.
     fn read(&self) -> Result<SecretBytes, CliError> {
-        let found = Serial::find(&self.kind, &self.description).or_else(|error| {
-            let number = self.description.parse().ok();
-            number.and_then(Serial::new).ok_or(error)
-        });
+        let found = Serial::find(&self.kind, &self.description);
         found.and_then(Serial::read).map_err(|error| {
             CliError::usage(format!(
                 "the key {self} cannot be read from the kernel's keyrings: {error}; `keyctl show` lists the keys in reach"
@@ -76,7 +89,7 @@ pub(crate) struct KeyTaker {
     keyring: Serial,
 }
 
-/// A volume key that is due in a keyring once all else is done.
+/// A volume key that is due in a keyring once it is certain that the volume can be opened.
 pub(crate) struct DueLink {
     taker: KeyTaker,
     key: VolumeKey,
@@ -101,14 +114,19 @@ impl KeyTaker {
     }
 
     /// Puts the volume key into the keyring, in place of one of the same name.
-    pub(crate) fn put(&self, key: &VolumeKey) -> Result<(), CliError> {
+    pub(crate) fn put(&self, key: &VolumeKey) -> Result<LinkedKey, CliError> {
         let KernelKey { kind, description } = &self.link.key;
         let added = self.keyring.add(kind, description, key.expose());
-        added.map(drop).map_err(|error| {
+        let key = added.map_err(|error| {
             refused(
                 &self.link,
                 format_args!("the volume key cannot be put there: {error}"),
             )
+        })?;
+        Ok(LinkedKey {
+            keyring: self.keyring,
+            key,
+            is_kept: false,
         })
     }
 
@@ -120,15 +138,43 @@ impl KeyTaker {
 }
 
 impl DueLink {
-    pub(crate) fn put(&self) -> Result<(), CliError> {
+    pub(crate) fn put(self) -> Result<LinkedKey, CliError> {
         self.taker.put(&self.key)
     }
 }
 
+/// A volume key in a keyring, which is taken out again when this is dropped.
+pub(crate) struct LinkedKey {
+    keyring: Serial,
+    key: Serial,
+    is_kept: bool,
+}
+
+impl LinkedKey {
+    /// Leaves the key there.
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for LinkedKey {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.keyring.unlink(self.key);
+        }
+    }
+}
+
+/// Puts a volume key into the keyring that is to get it, if there is one.
+pub(crate) fn link(taker: Option<KeyTaker>, key: &VolumeKey) -> Result<(), CliError> {
+    if let Some(taker) = taker {
+        taker.put(key)?.keep();
+    }
+    Ok(())
+}
+
 fn serial(keyring: &Keyring) -> io::Result<Serial> {
     match keyring {
-        Keyring::Thread => Ok(Serial::THREAD),
-        Keyring::Process => Ok(Serial::PROCESS),
         Keyring::Session => Ok(Serial::SESSION),
         Keyring::User => Ok(Serial::USER),
         Keyring::UserSession => Ok(Serial::USER_SESSION),

@@ -64,7 +64,7 @@ impl Tokens<'_> {
         let mut others = false;
         for token in self.chosen()? {
             let key = match kind(token) {
-                KEYRING => self.by_keyring(token, None),
+                KEYRING => self.by_keyring(token, &token.keyslots),
                 CLEVIS => self.by_clevis(token),
                 _ => {
                     others = true;
@@ -87,16 +87,23 @@ impl Tokens<'_> {
 
     /// The volume key by a token whose passphrase is in a keyring in reach, and opens `slot` if that is named.
     pub(crate) fn in_reach(&self, slot: Option<u8>) -> Option<VolumeKey> {
-        let mut tokens = self.luks.header().tokens().iter();
-        let of_keyrings = tokens.by_ref().filter(|token| kind(token) == KEYRING);
-        of_keyrings
-            .filter_map(|token| self.by_keyring(token, slot).ok())
-            .next()
+        let header = self.luks.header();
+        // By priority, and without those that are only used if they are named.
+        let slots = header.keyslots_to_try(slot).ok()?;
+        let tokens = || {
+            header
+                .tokens()
+                .iter()
+                .filter(|token| kind(token) == KEYRING)
+        };
+        slots.into_iter().find_map(|slot| {
+            let mut of_slot = tokens().filter(|token| token.keyslots.contains(&slot));
+            of_slot.find_map(|token| self.by_keyring(token, &[slot]).ok())
+        })
     }
 
-    /// The volume key by the passphrase that a token names in a keyring; of the token's key slots only `slot`, if that is
-    /// named.
-    fn by_keyring(&self, token: &Token, slot: Option<u8>) -> Result<VolumeKey, CliError> {
+    /// The volume key by the passphrase that a token names in a keyring, in one of these of its key slots.
+    fn by_keyring(&self, token: &Token, slots: &[u8]) -> Result<VolumeKey, CliError> {
         let json = token.json.by_ref().raw();
         let name = json.get("key_description").and_then(|name| name.as_str());
         let name = name
@@ -114,8 +121,6 @@ impl Tokens<'_> {
                 token.id
             ))
         })?;
-        let is_wanted = |id: &&u8| slot.is_none_or(|slot| slot == **id);
-        let slots = token.keyslots.iter().filter(is_wanted);
         self.by_passphrase(token, slots, &passphrase, "in the keyring")
     }
 
@@ -182,23 +187,19 @@ impl Tokens<'_> {
             Ok(Ok(passphrase)) if !passphrase.is_empty() => passphrase,
             _ => return Err(self.error("clevis returned no passphrase")),
         };
-        self.by_passphrase(
-            token,
-            token.keyslots.iter(),
-            &passphrase,
-            "that clevis returned",
-        )
+        self.by_passphrase(token, &token.keyslots, &passphrase, "that clevis returned")
     }
 
     /// The volume key by the passphrase of a token, in one of its key slots.
-    fn by_passphrase<'t>(
+    fn by_passphrase(
         &self,
         token: &Token,
-        slots: impl Iterator<Item = &'t u8>,
+        slots: &[u8],
         passphrase: &SecretBytes,
         origin: &str,
     ) -> Result<VolumeKey, CliError> {
         let guard = Guard::new(self.image, self.backend, self.cost);
+        let mut failure = None;
         for &slot in slots {
             let unlocked = self
                 .luks
@@ -206,13 +207,16 @@ impl Tokens<'_> {
             match unlocked {
                 Ok(unlocked) => return Ok(unlocked.key),
                 Err(LuksError::NoKey { .. }) => {}
-                Err(error) => return Err(CliError::from(error).within(self.image)),
+                // Another slot may be one that can be used.
+                Err(error) => failure = Some(CliError::from(error).within(self.image)),
             }
         }
-        Err(self.error(&format!(
-            "the passphrase {origin} opens no key slot of token {}",
-            token.id
-        )))
+        Err(failure.unwrap_or_else(|| {
+            self.error(&format!(
+                "the passphrase {origin} opens no key slot of token {}",
+                token.id
+            ))
+        }))
     }
 
     fn by_cryptsetup(&self) -> Result<VolumeKey, CliError> {

@@ -126,12 +126,15 @@ impl Service {
         } = opened;
         let engine = engine(io_engine, &volume);
         let bound = Bound::bind(control, serving, hangup)?;
+        let linked = link.map(DueLink::put).transpose()?;
         // If the volume cannot be served, its header is not changed.
         if let Some(update) = update {
             update.carry_out()?;
         }
         let service = Self::start(name, volume, engine, origin, bound)?;
-        link.as_ref().map_or(Ok(()), DueLink::put)?;
+        if let Some(linked) = linked {
+            linked.keep();
+        }
         Ok(service)
     }
 

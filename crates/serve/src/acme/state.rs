@@ -35,6 +35,7 @@ impl State {
             let closed = fs::set_permissions(&folder, Permissions::from_mode(0o700));
             closed.map_err(failed_at(&folder, "remove other users' access to"))?;
         }
+        whole_file::remove_drafts(&folder).map_err(failed_at(&folder, "clear up"))?;
         Ok(Self { folder })
     }
 
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_folder_is_closed_and_an_open_file_replaced() {
+    fn an_open_folder_is_closed_an_open_file_replaced_and_a_draft_removed() {
         let place = tempfile::tempdir().unwrap();
         let open = Permissions::from_mode(0o755);
         let own = place.path().join(folder_name(DIRECTORY));
@@ -220,6 +221,7 @@ mod tests {
         for folder in [place.path(), &own] {
             fs::set_permissions(folder, open.clone()).unwrap();
         }
+        fs::write(own.join(".account.json.01ab9f3c"), "half").unwrap();
         let state = State::open(place.path(), DIRECTORY).unwrap();
         assert_eq!(mode(&own).unwrap(), 0o700);
         // It may be /var/lib.

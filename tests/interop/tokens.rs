@@ -3,10 +3,10 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::newer;
-use crate::support::{Background, PYTHON, Place, have, noise, scrim};
+use crate::support::{Background, PYTHON, Place, have, noise, scrim, script, succeeded};
 use crate::volume::CHEAP;
 
 /// Adds the key `description` with the content "secret" to the session's keyring, then runs a command in it.
@@ -326,4 +326,62 @@ fn a_token_opens_the_volume_for_a_new_key() {
     let added = add("printf secret", "--token-id 0");
     assert!(added.status.success(), "{}", said(&added));
     place.cryptsetup("open --test-passphrase --key-file new --key-slot 1 disk.img");
+}
+
+/// Makes a smartcard in software with a key and its certificate, and enrols it for disk.img.
+const SMARTCARD: &str = "
+set -e
+softhsm2-util --init-token --free --label scrim --pin 1234 --so-pin 5678
+openssl req -x509 -newkey rsa:2048 -nodes -keyout pair.pem -out certificate.pem -subj /CN=test
+openssl pkcs8 -topk8 -nocrypt -in pair.pem -out key.pem
+softhsm2-util --import key.pem --token scrim --label key --id 01 --pin 1234
+openssl x509 -in certificate.pem -outform der -out certificate.der
+module=$(sed -n 's/^module: *//p' /usr/share/p11-kit/modules/softhsm2.module)
+pkcs11-tool --module $module --login --pin 1234 --write-object certificate.der --type cert --label key --id 01
+PASSWORD=secret PIN=1234 systemd-cryptenroll --pkcs11-token-uri=auto disk.img
+";
+
+/// `systemd-cryptenroll` enrols it, and the plugin of systemd asks for the PIN at the terminal.
+#[test]
+fn a_smartcard_opens_the_volume_by_its_pin() {
+    let programs = [
+        "cryptsetup",
+        "openssl",
+        "pkcs11-tool",
+        "softhsm2-util",
+        "systemd-cryptenroll",
+    ];
+    if !have(&programs) {
+        return;
+    }
+    let place = place();
+    fs::create_dir(place.path("tokens")).unwrap();
+    let tokens = place.path("tokens").display().to_string();
+    let configuration = place.write(
+        "softhsm2.conf",
+        format!("directories.tokendir = {tokens}\nobjectstore.backend = file\nlog.level = ERROR\n"),
+    );
+    let with_card = |command: &mut Command| {
+        let output = command.env("SOFTHSM2_CONF", &configuration).output();
+        output.unwrap()
+    };
+    let enrolled = with_card(place.command("sh").args(["-c", SMARTCARD]));
+    succeeded("systemd-cryptenroll", &enrolled);
+    for (pin, code) in [("1234", 0), ("4321", 2)] {
+        // The prompt drops what was typed before it had set the terminal.
+        let steps = format!("wait PIN\nsettle \ntype {pin}\\r\n");
+        place.write("steps", steps);
+        let line = format!(
+            "{PYTHON} {} {} open --test-passphrase --token-only disk.img < steps",
+            script("terminal.py").display(),
+            scrim()
+        );
+        let output = with_card(place.command("sh").args(["-c", &line]));
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            shown.contains(&format!("exit {code}")),
+            "{pin}: {shown}{}",
+            said(&output)
+        );
+    }
 }

@@ -32,7 +32,14 @@ fn the_page_names_what_cryptsetup_has_and_what_scrim_takes() {
         println!("skipped: no cryptsetup to compare the page with");
         return;
     }
-    let help = place.run("cryptsetup", ["--help"]);
+    let newer = newer::cryptsetup(&place).map(|program| program.display().to_string());
+    for program in newer.iter().map(String::as_str).chain(["cryptsetup"]) {
+        demand_named(page, &place.run(program, ["--help"]));
+    }
+}
+
+/// Demands that the page names all options and actions of a program's help.
+fn demand_named(page: &str, help: &str) {
     let named = |word: &str| page.contains(&format!("`{word}`"));
     let lines = help
         .lines()

@@ -9,6 +9,8 @@
 # Figures, identifiers and what stands behind the labels of `scrim status` may differ; so may all of a line with `…`.
 set -euo pipefail
 
+# shellcheck source=scripts/empty_system.sh
+. "$(dirname "$0")/empty_system.sh"
 page=$(realpath "$(dirname "$0")/../README.md")
 where=empty tests=yes
 for option in "$@"; do
@@ -20,60 +22,14 @@ for option in "$@"; do
     esac
 done
 
-# The empty system
-
-# configure ROOT: what this system needs to reach packages and crates, the other one needs too
-configure() {
-    cp -L /etc/resolv.conf /etc/hosts "$1/etc/"
-    cp -r /etc/apt/apt.conf.d/. "$1/etc/apt/apt.conf.d/"
-    if [ -d /usr/local/share/ca-certificates ]; then
-        cp -r /usr/local/share/ca-certificates/. "$1/usr/local/share/ca-certificates/"
-        chroot "$1" update-ca-certificates >/dev/null 2>&1
-    fi
-    local file
-    for file in .config/go/env .cargo/config.toml; do
-        [ ! -e "$HOME/$file" ] || install -D -m 0644 "$HOME/$file" "$1/root/$file"
-    done
-}
-
-# The variables among ours that name proxies and certificates.
-network_variables() {
-    env | grep -E '^([a-z]+_proxy|[A-Z]+_PROXY|SSL_CERT_(FILE|DIR)|GO(PROXY|SUMDB|NOSUMDB)|CARGO_(HTTP|SOURCE|REGISTRIES)_.*)=' || true
-}
-
 in_empty_system() {
-    if [ "$(id -u)" != 0 ] || ! command -v mmdebstrap >/dev/null; then
-        echo "scripts/follow.sh: an empty system takes root and the package mmdebstrap; --here does without" >&2
-        exit 1
-    fi
-    local place sources=() file options=(--here) variables
+    local place options=(--here)
     place=$(mktemp -d)
     # shellcheck disable=SC2064
     trap "rm -rf --one-file-system '$place'" EXIT
-    for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
-        [ ! -s "$file" ] || sources+=("$file")
-    done
-    echo "making an empty Debian 12 in $place"
-    cat /etc/apt/apt.conf.d/* 2>/dev/null > "$place/apt.conf"
-    mmdebstrap --quiet --variant=minbase --include=ca-certificates,git,make --aptopt="$place/apt.conf" \
-        bookworm "$place/debian" "${sources[@]}"
-    configure "$place/debian"
-    git clone --quiet "$(dirname "$page")" "$place/debian/root/scrim"
+    make_empty_system "$place/debian" "$(dirname "$page")"
     [ $tests = yes ] || options+=(--without-tests)
-    mapfile -t variables < <(network_variables)
-    # Its mounts and processes go with the namespaces.
-    # shellcheck disable=SC2016
-    unshare --mount --pid --fork --kill-child --propagation slave bash -euc '
-        root=$1
-        shift
-        mount -t proc proc "$root/proc"
-        mount --rbind /sys "$root/sys"
-        mount --rbind /dev "$root/dev"
-        mount -t tmpfs none "$root/run"
-        exec chroot "$root" env --ignore-environment "$@"
-    ' empty "$place/debian" "${variables[@]}" HOME=/root TERM="${TERM:-dumb}" \
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        bash -c 'cd && cd scrim && exec scripts/follow.sh "$@"' follow "${options[@]}"
+    enter_empty_system "$place/debian" scripts/follow.sh "${options[@]}"
 }
 
 # Commands, and what they print

@@ -15,6 +15,8 @@ for program in apt-get dpkg-deb objdump xz; do
         exit 1
     }
 done
+# shellcheck source=scripts/archive.sh
+. scripts/archive.sh
 # shellcheck source=scripts/image.sh
 . scripts/image.sh
 # shellcheck source=scripts/rpm.sh
@@ -22,12 +24,6 @@ done
 
 folder=$(realpath -m "${1:?usage: scripts/packages.sh FOLDER}")
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
-# archive NAME: the address of the archive from which this system's own packages come; fails if there is none
-archive() {
-    # shellcheck disable=SC2016
-    apt-get indextargets --format '$(REPO_URI)' |
-        awk -v "end=/$1/\$" '$0 ~ end && !found { print; found = 1 } END { exit !found }'
-}
 mirror=$(archive debian)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH

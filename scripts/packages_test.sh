@@ -4,14 +4,15 @@
 #   scripts/packages_test.sh FOLDER [SUITE...]
 #
 # FOLDER has what scripts/packages.sh has made. Needs root and debootstrap, and for Ubuntu the address of an archive in
-# SCRIM_UBUNTU_MIRROR. Prints a row for each system. The RPM package and the image are skipped where a program that they
-# need is missing.
+# SCRIM_UBUNTU_MIRROR. Ends with a table of times and sizes, a row for each system. During an upgrade fio writes to an open
+# volume and verifies it. What needs a program that is missing (rpm, skopeo, umoci, curl, fio) is skipped with a line.
 set -euo pipefail
+scripts=$(dirname "$(realpath "$0")")
 folder=$(realpath "${1:?usage: scripts/packages_test.sh FOLDER [SUITE...]}")
 shift
 [ $# -gt 0 ] || set -- bullseye bookworm trixie noble
-# shellcheck disable=SC2016
-archive() { apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/$'; }
+# shellcheck source=scripts/archive.sh
+. "$scripts/archive.sh"
 deb=$(echo "$folder"/*.deb)
 rpm=$(echo "$folder"/*.rpm)
 portable=$(echo "$folder"/*.tar.xz)
@@ -19,8 +20,11 @@ image=$(echo "$folder"/*-oci.tar)
 work=$(mktemp -d)
 system=
 serving=
+writing=
 clean() {
     [ -z "$serving" ] || kill "$serving" 2> /dev/null || true
+    [ -z "$writing" ] || kill "$writing" 2> /dev/null || true
+    [ -z "$system" ] || in_it scrim close --force kept > "$work/log" 2>&1 || true
     [ -z "$system" ] || for place in dev/pts proc dev; do umount -l "$system/$place" 2> /dev/null || true; done
     rm -rf --one-file-system "$work"
 }
@@ -49,7 +53,7 @@ first_job() {
     in_it sh -ec "
         cd /root; rm -rf files disk.img; mkdir -p files
         echo 'out of a volume' > files/page; printf 'a passphrase' > key
-        $1 format -q disk.img --size 20M --key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000
+        $1 format -q disk.img --size 48M --key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000
         $1 test-passphrase disk.img --key-file key
         $1 open disk.img data --key-file key
         $1 list | grep -q data
@@ -64,16 +68,56 @@ deb_remove() { in_it dpkg -r scrim; }
 rpm_again() { rpm --root "$system" --nodeps -U --replacepkgs "$rpm"; }
 rpm_remove() { rpm --root "$system" --nodeps -e scrim; }
 
+# timed VARIABLE COMMAND...: sets the variable to the seconds that the command took
+timed() {
+    local started=${EPOCHREALTIME//[!0-9]/} tenths
+    logged "${@:2}" || return
+    tenths=$(((${EPOCHREALTIME//[!0-9]/} - started + 50000) / 100000))
+    printf -v "$1" %d.%d $((tenths / 10)) $((tenths % 10))
+}
+
+# verified NAME OPTION...: fio on the open volume, from outside the system
+verified() {
+    exec fio --name="$1" --ioengine=nbd --uri="nbd+unix:///?socket=$system/run/scrim/kept.nbd" --thread --bs=4k --iodepth=4 \
+        --verify=crc32c --verify_fatal=1 --size=8M "${@:2}" > "$work/fio-$1" 2>&1
+}
+
+# Blocks that are there before an upgrade, and others that are written and verified until `end_load`.
+begin_load() {
+    command -v fio > /dev/null || return 0
+    (verified before --rw=write --do_verify=0)
+    (verified during --rw=randwrite --offset=8M --verify_backlog=64 --time_based --runtime=1d) &
+    writing=$!
+    # It reads only what it has written.
+    until in_it scrim stats kept | awk '$1 == "requests:" { exit !($2 > 0) }'; do
+        kill -0 "$writing" || { cat "$work/fio-during"; return 1; }
+        sleep 0.1
+    done
+}
+
+end_load() {
+    local status=0
+    [ -n "$writing" ] || return 0
+    kill -INT "$writing" || { cat "$work/fio-during"; return 1; }
+    wait "$writing" || status=$?
+    writing=
+    # fio's code after a signal; every error adds to it.
+    [ $status = 128 ] || { cat "$work/fio-during"; return 1; }
+    (verified before --rw=write --verify_only) || { cat "$work/fio-before"; return 1; }
+}
+
 # upgrade_and_remove WHAT UPGRADE REMOVE: an upgrade leaves a volume open, and removal is refused while one is open
 upgrade_and_remove() {
     in_it sh -ec 'cd /root; mkdir -p -m 0700 /run/scrim; scrim open disk.img kept --key-file key' > /dev/null
-    logged "$2"
+    begin_load
+    timed upgrading "$2"
     in_it scrim status kept > "$work/log"
     grep -q 'kept is active' "$work/log"
+    end_load
     if "$3" > "$work/log" 2>&1; then echo "$1: it was removed with a volume open"; return 1; fi
     grep -q 'these volumes are open: kept' "$work/log"
     in_it scrim close kept
-    logged "$3"
+    timed removing "$3"
     if in_it sh -c 'command -v scrim' > "$work/log"; then echo "$1: it is still there"; return 1; fi
 }
 
@@ -153,6 +197,18 @@ leave() {
     system=
 }
 
+# room: KiB under /usr
+room() { du -sk "$system/usr" | cut -f1; }
+
+# row KIND TIMES...: a row of the table
+row() {
+    local name cells
+    # shellcheck source=/dev/null
+    name=$(. "$system/etc/os-release" && echo "$PRETTY_NAME")
+    printf -v cells ' %s |' "$name" "$@"
+    rows+=("|$cells")
+}
+
 # try SUITE MIRROR SCRIPT
 try() {
     system=$work/$1
@@ -160,34 +216,37 @@ try() {
     mount --bind /dev "$system/dev"
     mount -t proc proc "$system/proc"
     cp "$deb" "$system/tmp/scrim.deb"
-    local before after started
-    before=$(du -sm "$system/usr" | cut -f1)
-    started=$(date +%s)
-    logged in_it apt-get install -y -qq --no-install-recommends /tmp/scrim.deb
-    local installed=$(($(date +%s) - started))
-    after=$(du -sm "$system/usr" | cut -f1)
-    first_job scrim
-
+    local before installing working upgrading removing grown
+    before=$(room)
+    timed installing in_it apt-get install -y -qq --no-install-recommends /tmp/scrim.deb
+    grown=$(($(room) - before))
+    timed working first_job scrim
     upgrade_and_remove "$1: deb" deb_again deb_remove
+    row .deb "$installing s" "$working s" "$upgrading s" "$removing s" "$((grown / 1024)) MB"
 
     if command -v rpm > /dev/null && [ -f "$rpm" ]; then
-        logged rpm --root "$system" --nodeps -i "$rpm"
-        first_job scrim
+        before=$(room)
+        timed installing rpm --root "$system" --nodeps -i "$rpm"
+        grown=$(($(room) - before))
+        timed working first_job scrim
         upgrade_and_remove "$1: rpm" rpm_again rpm_remove
+        row .rpm "$installing s" "$working s" "$upgrading s" "$removing s" "$((grown / 1024)) MB"
     fi
 
     # Without a package.
-    tar -C "$system/opt" -xJf "$portable" --strip-components=1
-    first_job /opt/bin/scrim
-    # shellcheck source=/dev/null
-    printf '%-10s %-22s %10s s %10s MB   all passed\n' "$1" "$(. "$system/etc/os-release" && echo "$PRETTY_NAME")" \
-        "$installed" $((after - before))
+    before=$(du -sk "$system/opt" | cut -f1)
+    timed installing tar -C "$system/opt" -xJf "$portable" --strip-components=1
+    grown=$(($(du -sk "$system/opt" | cut -f1) - before))
+    timed working first_job /opt/bin/scrim
+    row .tar.xz "$installing s" "$working s" '' '' "$((grown / 1024)) MB"
     leave
+    echo "$1: all passed"
 }
 
 inspect_rpm
 try_image
-printf '%-10s %-22s %12s %13s\n' suite system install grows
+has fio 'verification during upgrades' || true
+rows=()
 for suite in "$@"; do
     case $suite in
         noble)
@@ -198,6 +257,10 @@ for suite in "$@"; do
                 echo 'noble: skipped: SCRIM_UBUNTU_MIRROR does not name an archive of Ubuntu'
             fi
             ;;
-        *) try "$suite" "$(archive)" '' ;;
+        *) try "$suite" "$(archive debian)" '' ;;
     esac
 done
+
+echo '| system | package | install | first job | upgrade | removal | grows by |'
+echo '|---|---|--:|--:|--:|--:|--:|'
+printf '%s\n' "${rows[@]}"

@@ -24,11 +24,11 @@ fetched_by_apt() {
     } END { printf "%.0f", total }' "$1"
 }
 
-rows=()
+echo '| run | minutes | processor minutes | fetched by apt | fetched by cargo |'
+echo '|---|--:|--:|--:|--:|'
 for ((run = 1; run <= runs; run++)); do
     root=$place/debian
     make_empty_system "$root" "$project" >&2
-    started=$SECONDS
     # The times of all processes.
     TIMEFORMAT='%R %U %S'
     {
@@ -37,12 +37,8 @@ for ((run = 1; run <= runs; run++)); do
             exit 1
         }
     } 2> "$place/times"
-    echo "run $run: $((SECONDS - started)) s" >&2
-    crates=$(du -sb "$root"/root/.cargo/registry/{cache,index} | awk '{ total += $1 } END { printf "%.0f", total / 1e6 }')
-    rows+=("$(awk -v run="$run" -v apt="$(fetched_by_apt "$place/log")" -v crates="$crates" \
-        '{ printf "| %d | %.1f | %.1f | %d MB | %d MB |", run, $1 / 60, ($2 + $3) / 60, apt, crates }' "$place/times")")
+    crates=$(du -sb "$root/root/.cargo/registry"/{cache,index} | awk '{ total += $1 } END { printf "%.0f", total / 1e6 }')
+    awk -v run="$run" -v apt="$(fetched_by_apt "$place/log")" -v crates="$crates" \
+        '{ printf "| %d | %.1f | %.1f | %d MB | %d MB |\n", run, $1 / 60, ($2 + $3) / 60, apt, crates }' "$place/times"
     rm -rf --one-file-system "$root"
 done
-echo '| run | minutes | processor minutes | fetched by apt | fetched by cargo |'
-echo '|---|--:|--:|--:|--:|'
-printf '%s\n' "${rows[@]}"

@@ -61,6 +61,7 @@ mod scrim_to_cryptsetup;
 mod secrets;
 mod sequences;
 mod serve_access;
+mod serve_accessible;
 mod serve_acme;
 mod serve_archives;
 mod serve_browser;

@@ -56,6 +56,8 @@ enum Rival {
     Fuse(fuse::Args),
     /// Files over HTTPS and HTTP, beside nginx
     Serve(serve::Args),
+    /// Texts that are compressed when they are requested, beside nginx
+    Compressed(serve::compressed::Args),
     /// Cost of a byte as the volume grows and as more requests are in flight
     Growth(growth::Args),
     /// Share of its rate that a client keeps beside greedy clients
@@ -83,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         Some(Rival::Transfer(args)) => (transfer::run(args)?, args.common.json),
         Some(Rival::Fuse(args)) => (fuse::run(args)?, args.common.json),
         Some(Rival::Serve(args)) => (serve::run(args)?, args.common.json),
+        Some(Rival::Compressed(args)) => (serve::compressed::run(args)?, args.common.json),
         Some(Rival::Growth(args)) => (growth::run(args)?, args.common.json),
         Some(Rival::Fairness(args)) => fairness::run(args)?,
         Some(Rival::Memory(args)) => (memory::run(args)?, args.common.json),
@@ -112,6 +115,7 @@ fn list() {
     list_promises("transfer", transfer::promises());
     list_promises("fuse", fuse::promises());
     list_promises("serve", serve::promises());
+    list_promises("compressed", serve::compressed::promises());
     list_promises("growth", growth::promises());
     list_promises("fairness", fairness::promises());
     list_promises("memory", memory::promises());

@@ -135,7 +135,7 @@ fn scrim(mut command: Command, site: &Site, suite: Suite, [https, http]: [u16; 2
 }
 
 /// Finds two free ports of loopback: nginx cannot choose one itself and report it.
-fn free_ports() -> Result<[u16; 2], Error> {
+pub(super) fn free_ports() -> Result<[u16; 2], Error> {
     let listen = || TcpListener::bind("127.0.0.1:0").doing(|| "find a free port".to_owned());
     // Both at once, so that they differ.
     let listeners = [listen()?, listen()?];
@@ -147,7 +147,7 @@ fn free_ports() -> Result<[u16; 2], Error> {
     Ok(ports)
 }
 
-fn answers(port: u16) -> bool {
+pub(super) fn answers(port: u16) -> bool {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
 }

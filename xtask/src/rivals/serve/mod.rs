@@ -4,6 +4,7 @@
 //! Each server has one processor, and this process, which is the client, another. All servers stay up, and
 //! in each round each of them has each load in turn.
 
+pub(super) mod compressed;
 mod contender;
 mod figure;
 mod image;
@@ -44,15 +45,22 @@ pub(super) struct Args {
     /// Time for which each load runs, in seconds
     #[arg(long, default_value_t = 1.0, value_parser = super::options::seconds)]
     seconds: f64,
+    #[command(flatten)]
+    peers: Peers,
+    /// Also the same files out of an encrypted volume; without --loads only the loads that this is about
+    #[arg(long)]
+    volume: bool,
+}
+
+/// The nginx that is the peer.
+#[derive(clap::Args)]
+struct Peers {
     /// Where a newer Debian's nginx and its libraries are unpacked; by default they are fetched, once
     #[arg(long, value_name = "FOLDER")]
     newer_nginx: Option<PathBuf>,
     /// Compare with this system's nginx alone, and fetch nothing
     #[arg(long, conflicts_with = "newer_nginx")]
     no_newer_nginx: bool,
-    /// Also the same files out of an encrypted volume; without --loads only the loads that this is about
-    #[arg(long)]
-    volume: bool,
 }
 
 /// Each server has each load for this long before the first round.
@@ -76,7 +84,7 @@ pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
 pub(super) fn run(args: &Args) -> Result<Report, Error> {
     let scrim = scrim::binary(args.ours.scrim.as_deref())?;
     let mut machine = Machine::describe(&[]);
-    let (mut contenders, warning) = contenders(args, &scrim, &mut machine)?;
+    let (mut contenders, warning) = contenders(&args.peers, &scrim, &mut machine)?;
     let room = Room::new()?;
     allow_open_files()?;
     let mut study = Study::new(machine, args.common.rounds);
@@ -140,7 +148,7 @@ impl Args {
 
 /// Scrim and each nginx that was found, and what is missing.
 fn contenders(
-    args: &Args,
+    peers: &Peers,
     scrim: &Path,
     machine: &mut Machine,
 ) -> Result<(Vec<Contender>, Option<String>), Error> {
@@ -148,9 +156,9 @@ fn contenders(
         name: SCRIM,
         software: Software::Scrim(scrim.to_owned()),
     }];
-    let newer = match args.no_newer_nginx {
+    let newer = match peers.no_newer_nginx {
         true => Err("as was asked for".to_owned()),
-        false => Nginx::newer(args.newer_nginx.as_deref())
+        false => Nginx::newer(peers.newer_nginx.as_deref())
             .and_then(|nginx| match nginx.version() {
                 Some(version) => Ok((nginx, version)),
                 None => Err(Error::program(NGINX, "the newer one does not run here")),

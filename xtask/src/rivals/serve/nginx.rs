@@ -100,8 +100,39 @@ impl Nginx {
         suite: Suite,
         ports: [u16; 2],
     ) -> Result<Command, Error> {
-        let text = configuration(room, name, site, suite, ports)?;
-        let file = room.write(&format!("{name}.conf"), &text)?;
+        self.with(room, name, &configuration(room, name, site, suite, ports)?)
+    }
+
+    /// Serves the folder `root` on a port of loopback without TLS, and compresses with gzip.
+    pub(super) fn compress(
+        &self,
+        room: &Room,
+        name: &str,
+        root: &Path,
+        level: u32,
+        port: u16,
+    ) -> Result<Command, Error> {
+        let (start, root) = (start(room, name)?, quoted(root)?);
+        let text = format!(
+            "{start}
+    types {{
+        text/html html;
+    }}
+    gzip on;
+    gzip_comp_level {level};
+    server {{
+        listen 127.0.0.1:{port};
+        root {root};
+    }}
+}}
+"
+        );
+        self.with(room, name, &text)
+    }
+
+    /// The command with a configuration.
+    fn with(&self, room: &Room, name: &str, text: &str) -> Result<Command, Error> {
+        let file = room.write(&format!("{name}.conf"), text)?;
         let mut command = self.command();
         // Set by an option, so that nginx does not try the path that it was built with.
         command.arg("-e").arg(room.path(&format!("{name}.err")));
@@ -111,31 +142,26 @@ impl Nginx {
     }
 }
 
-/// As its documentation advises for files that do not change: one worker, open files kept, `sendfile`.
-fn configuration(
-    room: &Room,
-    name: &str,
-    site: &Site,
-    suite: Suite,
-    [https, http]: [u16; 2],
-) -> Result<String, Error> {
+/// A path as a configuration names it.
+fn quoted(path: &Path) -> Result<String, Error> {
+    let text = path
+        .to_str()
+        .filter(|text| !text.contains(['"', '\\', '$']));
+    let wrong = || Error::program("nginx", format!("cannot name {}", path.display()));
+    Ok(format!("\"{}\"", text.ok_or_else(wrong)?))
+}
+
+/// The start of a configuration, as its documentation advises for files that do not change: one worker, open files kept,
+/// `sendfile`.
+fn start(room: &Room, name: &str) -> Result<String, Error> {
     let user = if rustix::process::geteuid().is_root() {
         "user root;\n"
     } else {
         ""
     };
-    let quoted = |path: &Path| -> Result<String, Error> {
-        let text = path
-            .to_str()
-            .filter(|text| !text.contains(['"', '\\', '$']));
-        let wrong = || Error::program("nginx", format!("cannot name {}", path.display()));
-        Ok(format!("\"{}\"", text.ok_or_else(wrong)?))
-    };
     let inner = |end: &str| quoted(&room.path(&format!("{name}{end}")));
     let (errors, process) = (inner(".err")?, inner(".pid")?);
     let temporary = inner(".tmp")?;
-    let root = quoted(&site.root)?;
-    let (certificate, key) = (quoted(&site.certificate)?, quoted(&site.key)?);
     Ok(format!(
         "{user}daemon off;
 worker_processes 1;
@@ -158,7 +184,21 @@ http {{
     proxy_temp_path {temporary};
     fastcgi_temp_path {temporary};
     uwsgi_temp_path {temporary};
-    scgi_temp_path {temporary};
+    scgi_temp_path {temporary};"
+    ))
+}
+
+fn configuration(
+    room: &Room,
+    name: &str,
+    site: &Site,
+    suite: Suite,
+    [https, http]: [u16; 2],
+) -> Result<String, Error> {
+    let (start, root) = (start(room, name)?, quoted(&site.root)?);
+    let (certificate, key) = (quoted(&site.certificate)?, quoted(&site.key)?);
+    Ok(format!(
+        "{start}
     server {{
         listen 127.0.0.1:{https} ssl;
         ssl_certificate {certificate};

@@ -1,0 +1,224 @@
+//! `rivals compressed`: texts that Scrim and nginx compress with gzip when they are requested.
+//!
+//! Scrim keeps a compressed text in memory, and nginx compresses each answer. So there are two loads: texts of which
+//! each is requested once, and one text that is requested again and again. The client speaks plain HTTP, so that the
+//! figures are those of compression; server and client have a processor each.
+
+mod client;
+mod texts;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use scrim_bench::{Better, Machine, Pinned, Report, SeriesId, Study, apart, turns};
+
+use super::super::options::{Common, Ours, announce};
+use super::super::room::Room;
+use super::super::scrim;
+use super::super::server::Process;
+use super::contender::{SCRIM, Software, answers, free_ports};
+use super::nginx::Nginx;
+use super::{Peers, contenders};
+use crate::error::{Doing, Error};
+use client::Client;
+
+/// Options of `cargo xtask rivals compressed`.
+#[derive(clap::Args)]
+pub(in crate::rivals) struct Args {
+    #[command(flatten)]
+    pub(in crate::rivals) common: Common,
+    #[command(flatten)]
+    ours: Ours,
+    #[command(flatten)]
+    peers: Peers,
+    /// Time for which one text is requested again and again, in seconds
+    #[arg(long, default_value_t = 0.5, value_parser = super::super::options::seconds)]
+    seconds: f64,
+}
+
+/// Level of gzip that Scrim uses.
+const LEVEL: u32 = 6;
+/// Texts that are requested once in each round.
+const TEXTS: usize = 64;
+
+/// Peers: the name, and the level of gzip. The second has nginx's default.
+const PEERS: [(&str, u32); 2] = [("nginx", LEVEL), ("nginx_level_1", 1)];
+const LOADS: [&str; 2] = ["once", "again"];
+
+/// Figures of a load: the name, the unit, and which values are better.
+const FIGURES: [(&str, &str, Better); 3] = [
+    ("cpu", "CPU s/GB", Better::Lower),
+    ("size", "bytes sent/1000", Better::Lower),
+    ("rps", "requests/s", Better::Higher),
+];
+
+/// Each ratio with its target.
+pub(in crate::rivals) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
+    PEERS.into_iter().flat_map(|(peer, _)| {
+        LOADS.into_iter().flat_map(move |load| {
+            FIGURES
+                .into_iter()
+                .map(move |(figure, ..)| (ratio_name(load, figure, peer), None))
+        })
+    })
+}
+
+fn ratio_name(load: &str, figure: &str, peer: &str) -> String {
+    format!("compressed_{load}_{figure}_vs_{peer}")
+}
+
+/// A server that runs, and where its samples go.
+struct Side {
+    name: &'static str,
+    process: Process,
+    client: Client,
+    series: [[SeriesId; 3]; 2],
+}
+
+pub(in crate::rivals) fn run(args: &Args) -> Result<Report, Error> {
+    let program = scrim::binary(args.ours.scrim.as_deref())?;
+    let mut machine = Machine::describe(&[]);
+    let (found, warning) = contenders(&args.peers, &program, &mut machine)?;
+    let nginx = found.into_iter().find_map(|one| match one.software {
+        Software::Nginx(nginx) => Some(nginx),
+        _ => None,
+    });
+    let mut study = Study::new(machine, args.common.rounds);
+    if let Some(warning) = warning {
+        study.warn(warning);
+    }
+    let room = Room::new()?;
+    let root = texts::make(&room, TEXTS * args.common.rounds)?;
+    let (processor, own) = apart();
+    if processor == own {
+        study.warn("one processor: server and client share it");
+    }
+    let mut sides = Vec::new();
+    for (name, level) in [(SCRIM, LEVEL)].into_iter().chain(PEERS) {
+        let nginx = nginx.as_ref().filter(|_| name != SCRIM);
+        let _pinned =
+            Pinned::on(processor).doing(|| format!("keep servers on processor {processor}"))?;
+        let (process, client) = start(&room, name, &root, &program, nginx, level)?;
+        let series = series(&mut study, name, args.seconds);
+        sides.push(Side {
+            name,
+            process,
+            client,
+            series,
+        });
+    }
+    let _pinned = Pinned::on(own).doing(|| format!("stay on processor {own}"))?;
+    for side in &mut sides {
+        texts::check(&root, 0, &side.client.get(&texts::name(0))?.body)?;
+    }
+    measure(&room, &mut study, &mut sides, args.seconds)?;
+    compare(&mut study, &sides);
+    Ok(study.finish())
+}
+
+/// Starts a server, and connects to it.
+fn start(
+    room: &Room,
+    name: &str,
+    root: &Path,
+    program: &Path,
+    nginx: Option<&Nginx>,
+    level: u32,
+) -> Result<(Process, Client), Error> {
+    let [https, http] = free_ports()?;
+    let mut command = match nginx {
+        Some(nginx) => nginx.compress(room, name, root, level, http)?,
+        None => {
+            let text = format!(
+                "listen = [\"127.0.0.1:{https}\"]\nplain-http = [\"127.0.0.1:{http}\"]\nthreads = 1\n\
+                 [[site]]\nroot = {:?}\ncompress = [\"gzip\"]\n",
+                root.display().to_string()
+            );
+            let file = room.write("compressed.toml", &text)?;
+            let mut command = room.command(program);
+            command.args(["serve", "--config"]).arg(file);
+            command
+        }
+    };
+    let process = Process::start(room, name, &mut command, || answers(http))?;
+    Ok((process, Client::open(http)?))
+}
+
+fn series(study: &mut Study, name: &str, seconds: f64) -> [[SeriesId; 3]; 2] {
+    let workloads = [
+        format!("HTTP, {TEXTS} texts of {} bytes, each once", texts::BYTES),
+        format!(
+            "HTTP, a text of {} bytes, again and again, {seconds} s",
+            texts::BYTES
+        ),
+    ];
+    let mut index = 0;
+    LOADS.map(|load| {
+        let workload = &workloads[index];
+        index += 1;
+        FIGURES.map(|(figure, unit, better)| {
+            let series = format!("compressed_{load}_{figure}_{name}");
+            study.series(series, unit, better, workload.clone())
+        })
+    })
+}
+
+fn measure(room: &Room, study: &mut Study, sides: &mut [Side], seconds: f64) -> Result<(), Error> {
+    let time = Duration::from_secs_f64(seconds);
+    for turn in turns(study.rounds(), LOADS.len(), sides.len()) {
+        announce(turn, study.rounds());
+        room.check()?;
+        let side = &mut sides[turn.contender];
+        let first = turn.round * TEXTS;
+        let before = side.process.cpu_time()?;
+        let start = Instant::now();
+        let (mut answers, mut sent) = (0_u32, 0);
+        while match turn.load {
+            0 => (answers as usize) < TEXTS,
+            _ => start.elapsed() < time,
+        } {
+            let number = if turn.load == 0 {
+                first + answers as usize
+            } else {
+                0
+            };
+            sent += side.client.get(&texts::name(number))?.sent;
+            answers += 1;
+        }
+        let wall = start.elapsed().as_secs_f64();
+        let used = side
+            .process
+            .cpu_time()?
+            .saturating_sub(before)
+            .as_secs_f64();
+        let content = f64::from(answers) * texts::BYTES as f64;
+        let samples = [
+            used / (content / 1e9),
+            sent as f64 * 1000.0 / content,
+            f64::from(answers) / wall,
+        ];
+        for (id, sample) in side.series[turn.load].into_iter().zip(samples) {
+            study.record(id, sample);
+        }
+    }
+    Ok(())
+}
+
+fn compare(study: &mut Study, sides: &[Side]) {
+    let Some((ours, peers)) = sides.split_first() else {
+        return;
+    };
+    for peer in peers {
+        for (load, name) in LOADS.into_iter().enumerate() {
+            for (figure, (figure_name, ..)) in FIGURES.into_iter().enumerate() {
+                let name = ratio_name(name, figure_name, peer.name);
+                study.ratio(
+                    &name,
+                    ours.series[load][figure],
+                    peer.series[load][figure],
+                    None,
+                );
+            }
+        }
+    }
+}

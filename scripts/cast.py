@@ -56,6 +56,8 @@ class Screen:
                 self.column = 0
             elif part == "\r":
                 self.column = 0
+            elif part == "\t":
+                self.column = min(self.column // 8 * 8 + 8, COLUMNS)
             elif part == "\x1b[K":
                 del self.rows[-1][self.column:]
             elif part.isprintable() and not part.startswith("\x1b"):
@@ -141,7 +143,7 @@ class Recording:
             if re.search(r"capital letters\): $", said):
                 self.now += WAIT_MAX
                 os.write(terminal, b"YES\n")
-            elif re.search(r"passphrase[^:\n]*: $", said):
+            elif re.search(r"passphrase.*: $", said):
                 self.now += WAIT_MAX
                 os.write(terminal, PASSPHRASE + b"\n")
             elif is_server and not asked_to_end and re.search(r"^https://", said, re.MULTILINE):

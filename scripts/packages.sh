@@ -172,8 +172,9 @@ make_archive() {
 [ -e "$folder/sysroot" ] || fetch_sysroot
 build
 check_glibc
-cargo run --quiet --locked --package xtask -- inventory --program scrim-cli --licences "$folder/licences.txt" \
-    --sbom "$folder/scrim.cdx.json"
+# Libraries in C would be built anew for each commit if they saw its time.
+env -u SOURCE_DATE_EPOCH cargo run --quiet --locked --package xtask -- inventory --program scrim-cli \
+    --licences "$folder/licences.txt" --sbom "$folder/scrim.cdx.json"
 make_deb
 if command -v rpmbuild > /dev/null; then
     make_rpm

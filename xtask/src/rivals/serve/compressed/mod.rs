@@ -129,8 +129,10 @@ fn start(
     let mut command = match nginx {
         Some(nginx) => nginx.compress(room, name, root, level, http)?,
         None => {
+            // The one connection occupies one thread. How many files may be compressed at a time follows from the number of
+            // threads, and an address may not have the last of these places.
             let text = format!(
-                "listen = [\"127.0.0.1:{https}\"]\nplain-http = [\"127.0.0.1:{http}\"]\nthreads = 1\n\
+                "listen = [\"127.0.0.1:{https}\"]\nplain-http = [\"127.0.0.1:{http}\"]\nthreads = 3\n\
                  [[site]]\nroot = {:?}\ncompress = [\"gzip\"]\n",
                 root.display().to_string()
             );

@@ -112,7 +112,7 @@ install_tree() {
     sed -i "s,/usr/lib/scrim,$prefix/lib/scrim," "$share/applications/scrim.desktop"
     install -d "$share/doc/scrim"
     install -m 0644 README.md SECURITY.md LICENSE-MIT LICENSE-APACHE "$share/doc/scrim"
-    cp -r docs/manual "$share/doc/scrim/manual"
+    cp -r docs/manual docs/pictures "$share/doc/scrim"
     cp "$folder/licences.txt" "$folder/scrim.cdx.json" "$share/doc/scrim"
     # The clone may have been made with another umask.
     chmod -R u=rwX,go=rX "$root"

@@ -261,6 +261,6 @@ for suite in "$@"; do
     esac
 done
 
-echo '| system | package | install | first job | upgrade | removal | grows by |'
+echo '| system | package | install | first job | upgrade under fio | removal | grows by |'
 echo '|---|---|--:|--:|--:|--:|--:|'
 printf '%s\n' "${rows[@]}"

@@ -77,6 +77,11 @@ pub(super) enum Target {
     /// A server that does not listen on a unix socket.
     Uri(String),
     File(PathBuf),
+    /// An image of a Ceph cluster, as `POOL/IMAGE`, by the cluster's configuration.
+    Rbd {
+        conf: PathBuf,
+        image: String,
+    },
 }
 
 impl<'a> Stage<'a> {

@@ -70,6 +70,11 @@ impl Load {
         self.workload_of("io_uring --direct=1")
     }
 
+    /// The same of an image of a Ceph cluster.
+    pub(super) fn rbd_workload(&self) -> String {
+        self.workload_of("rbd")
+    }
+
     fn workload_of(&self, engine: &str) -> String {
         format!(
             "fio --ioengine={engine} --rw={} --bs={} --iodepth={}",
@@ -107,6 +112,15 @@ impl Load {
                 "--direct=1".to_owned(),
                 format!("--filename={}", file.display()),
             ]),
+            Target::Rbd { conf, image } => {
+                let (pool, image) = image.split_once('/').unwrap_or(("", image));
+                command.env("CEPH_CONF", conf).args([
+                    "--ioengine=rbd".to_owned(),
+                    "--clientname=admin".to_owned(),
+                    format!("--pool={pool}"),
+                    format!("--rbdname={image}"),
+                ])
+            }
         };
         command.args([
             format!("--name={}", self.name),

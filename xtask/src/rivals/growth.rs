@@ -226,7 +226,7 @@ impl Measured {
         room.check()?;
         let used = || match &self.target {
             Target::Server(server) => server.cpu_time(),
-            Target::Uri(_) | Target::File(_) => Ok(Duration::ZERO),
+            Target::Uri(_) | Target::File(_) | Target::Rbd { .. } => Ok(Duration::ZERO),
         };
         let before = used()?;
         let size = self.place.size - HEADER;

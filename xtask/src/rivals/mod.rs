@@ -3,6 +3,7 @@
 //! Peers run as their users run them. What a peer or Scrim cannot do here is a warning in the
 //! report, and its ratios are left out.
 
+mod ceph;
 mod ciphers;
 mod contender;
 mod dm_crypt;
@@ -50,6 +51,8 @@ enum Rival {
     Nbd(nbd::Args),
     /// Volumes on an NBD server, near and far, beside that server as it is
     Remote(remote::Args),
+    /// Volumes on images of a Ceph cluster, beside the images as they are and librbd's own encryption
+    Ceph(ceph::Args),
     /// `import` to an NBD server and `export` from one, beside nbdcopy
     Transfer(transfer::Args),
     /// Volumes as files over FUSE, beside qemu-storage-daemon, nbdfuse, fuse2fs and gocryptfs
@@ -82,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
         Some(Rival::Remote(args)) => (remote::run(args)?, args.common.json),
+        Some(Rival::Ceph(args)) => (ceph::run(args)?, args.common.json),
         Some(Rival::Transfer(args)) => (transfer::run(args)?, args.common.json),
         Some(Rival::Fuse(args)) => (fuse::run(args)?, args.common.json),
         Some(Rival::Serve(args)) => (serve::run(args)?, args.common.json),
@@ -112,6 +116,7 @@ fn list() {
     list_promises("unlock", unlock::promises());
     list_promises("nbd", nbd::promises());
     list_promises("remote", remote::promises());
+    list_promises("ceph", ceph::promises());
     list_promises("transfer", transfer::promises());
     list_promises("fuse", fuse::promises());
     list_promises("serve", serve::promises());
@@ -133,6 +138,8 @@ fn list() {
         NBDFUSE,
         FUSE2FS,
         GOCRYPTFS,
+        ceph::RBD,
+        ceph::CEPH_OSD,
     ];
     for peer in peers {
         let found = peer
@@ -148,7 +155,7 @@ fn list_promises(rival: &str, promises: impl Iterator<Item = (String, Option<f64
     println!("cargo xtask rivals {rival}");
     for (ratio, target) in promises {
         let target = target.map_or_else(String::new, |target| format!("≥ {target}"));
-        println!("{}", format!("  {ratio:<44}{target}").trim_end());
+        println!("{}", format!("  {ratio:<52}{target}").trim_end());
     }
     println!();
 }

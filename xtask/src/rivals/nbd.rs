@@ -186,7 +186,7 @@ fn prefix(args: &Args) -> String {
 fn pinned(target: Target, processor: Option<usize>) -> Result<Target, Error> {
     match target {
         Target::Server(server) => server.pinned(processor).map(Target::Server),
-        other @ (Target::Uri(_) | Target::File(_)) => Ok(other),
+        other @ (Target::Uri(_) | Target::File(_) | Target::Rbd { .. }) => Ok(other),
     }
 }
 
@@ -316,7 +316,7 @@ impl Running {
         };
         let cpu_time = || match target {
             Target::Server(server) => server.cpu_time(),
-            Target::Uri(_) | Target::File(_) => Ok(Duration::ZERO),
+            Target::Uri(_) | Target::File(_) | Target::Rbd { .. } => Ok(Duration::ZERO),
         };
         let attempt = || {
             let before = cpu_time()?;

@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -30,7 +31,12 @@ pub(crate) enum Command {
 
 impl Client {
     pub(crate) fn connect(place: &Place) -> Self {
-        let mut stream = UnixStream::connect(place.path("run/scrim/secret.nbd")).unwrap();
+        Self::connect_to(&place.path("run/scrim/secret.nbd"), PAYLOAD)
+    }
+
+    /// Connects to a volume of `size` bytes.
+    pub(crate) fn connect_to(socket: &Path, size: usize) -> Self {
+        let mut stream = UnixStream::connect(socket).unwrap();
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
@@ -39,7 +45,7 @@ impl Client {
         stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
         let mut export = [0; 10];
         stream.read_exact(&mut export).unwrap();
-        assert_eq!(export[..8], (PAYLOAD as u64).to_be_bytes());
+        assert_eq!(export[..8], (size as u64).to_be_bytes());
         Self(stream)
     }
 
@@ -65,8 +71,12 @@ impl Client {
     }
 
     fn read_all(&mut self) -> Vec<u8> {
-        self.ask(Command::Read, 0, PAYLOAD, &[]).unwrap();
-        let mut bytes = vec![0; PAYLOAD];
+        self.read(0, PAYLOAD)
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
+        self.ask(Command::Read, offset, len, &[]).unwrap();
+        let mut bytes = vec![0; len];
         self.0.read_exact(&mut bytes).unwrap();
         bytes
     }

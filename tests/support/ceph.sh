@@ -1,18 +1,50 @@
 #!/bin/sh
 # A Ceph cluster for tests: a monitor, a manager and one OSD in a folder, on the loopback interface, with cephx.
 #
+#   ceph.sh install              install Ceph's programs, qemu's driver for its images and HAProxy, as far as they are
+#                                missing
 #   ceph.sh start FOLDER [PID]   make the cluster with a pool `pool`, and wait until it is ready; it is stopped and the
 #                                folder removed once the process PID has ended
 #   ceph.sh start-osd FOLDER     start the OSD again, after its process was killed
+#   ceph.sh start-mon FOLDER     start the monitor again, after its process was killed
 #   ceph.sh stop FOLDER          kill all processes; the folder stays
 #
-# FOLDER/ceph.conf is the configuration of clients, which knows the users admin, writer and reader, and FOLDER/osd.pid
-# has the OSD's process. A cluster takes 1 GiB of memory.
+# FOLDER/ceph.conf is the configuration of clients, which knows the users admin, writer and reader; FOLDER/osd.pid and
+# FOLDER/mon.pid have the processes of the OSD and the monitor. A cluster takes 1 GiB of memory.
 set -eu
 
-command=$1
-folder=$2
+command=${1:-}
+folder=${2:-}
 conf=$folder/ceph.conf
+
+# need PATH PACKAGE: the package if the file is missing
+need() {
+    [ -e "$1" ] || packages="$packages $2"
+}
+
+install() {
+    packages=
+    need /usr/bin/ceph-mon ceph-mon
+    need /usr/bin/ceph-mgr ceph-mgr
+    need /usr/bin/ceph-osd ceph-osd
+    need /usr/bin/ceph ceph-common
+    need /usr/lib/x86_64-linux-gnu/qemu/block-rbd.so qemu-block-extra
+    need /usr/sbin/haproxy haproxy
+    [ -n "$packages" ] || return 0
+    echo "installing:$packages" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    # The lists may be missing or old.
+    apt_install || { as_root apt-get -qq update >&2 && apt_install; }
+}
+
+apt_install() {
+    # shellcheck disable=SC2086 # several words
+    as_root apt-get install -y --no-install-recommends $packages >&2
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
 
 # A monitor needs a port that is known beforehand.
 free_port() {
@@ -71,6 +103,10 @@ start_osd() {
     ceph-osd --conf "$conf" --id 0 --pid-file "$folder/osd.pid" > "$folder/osd.out" 2>&1
 }
 
+start_mon() {
+    ceph-mon --conf "$conf" --id a --pid-file "$folder/mon.pid" > "$folder/mon.out" 2>&1
+}
+
 start() {
     mkdir -p "$folder/mon" "$folder/mgr" "$folder/osd" "$folder/modules"
     configure "$(free_port)"
@@ -84,7 +120,7 @@ start() {
     monmaptool --create --clobber --fsid 5c417c5e-97a1-4c6d-a0f5-0c1d8b0e1a11 \
         --addv a "[$(sed -n 's/^mon_host = //p' "$conf")]" "$folder/monmap" >> "$folder/made.log"
     ceph-mon --conf "$conf" --mkfs --id a --monmap "$folder/monmap" --keyring "$folder/keyring" >> "$folder/made.log"
-    ceph-mon --conf "$conf" --id a --pid-file "$folder/mon.pid" > "$folder/mon.out" 2>&1
+    start_mon
     ceph_ config set global auth_allow_insecure_global_id_reclaim false > "$folder/setup.log" 2>&1
     ceph-mgr --conf "$conf" --id x --pid-file "$folder/mgr.pid" > "$folder/mgr.out" 2>&1
     uuid=$(cat /proc/sys/kernel/random/uuid)
@@ -118,7 +154,11 @@ follow() {
     rm -rf "$folder"
 }
 
+if [ -z "$folder" ] && [ "$command" != install ]; then
+    command=usage
+fi
 case $command in
+    install) install ;;
     start)
         trap 'test $? = 0 || stop' EXIT
         start
@@ -128,6 +168,7 @@ case $command in
         ;;
     follow) follow "$3" ;;
     start-osd) start_osd ;;
+    start-mon) start_mon ;;
     stop) stop ;;
-    *) echo "ceph.sh: start, start-osd or stop" >&2; exit 2 ;;
+    *) echo "ceph.sh: install, or start, start-osd, start-mon or stop FOLDER" >&2; exit 2 ;;
 esac

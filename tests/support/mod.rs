@@ -244,12 +244,7 @@ fn must_succeed(what: &str, output: &Output) {
 /// Returns whether all of these programs are here. Outside CI a missing one skips the test, with a line
 /// that says so; in CI it fails it.
 pub(crate) fn have(programs: &[&str]) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let is_here = |program: &&&str| {
-        path.split(':')
-            .any(|dir| Path::new(dir).join(program).exists())
-    };
-    let missing: Vec<_> = programs.iter().filter(|p| !is_here(p)).collect();
+    let missing = missing(programs);
     if missing.is_empty() {
         return true;
     }
@@ -259,6 +254,25 @@ pub(crate) fn have(programs: &[&str]) -> bool {
     );
     println!("skipped: {missing:?} not installed (`make test` installs them)");
     false
+}
+
+/// As [`have`], for programs that only the stage of CI for their tests installs: elsewhere these are skipped, in CI too.
+pub(crate) fn have_rare(programs: &[&str], packages: &str) -> bool {
+    let missing = missing(programs);
+    if !missing.is_empty() {
+        println!("skipped: {missing:?} not installed (Debian: {packages})");
+    }
+    missing.is_empty()
+}
+
+fn missing<'a>(programs: &[&'a str]) -> Vec<&'a str> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let is_here = |program: &&str| {
+        path.split(':')
+            .any(|dir| Path::new(dir).join(program).exists())
+    };
+    let missing = programs.iter().copied().filter(|program| !is_here(program));
+    missing.collect()
 }
 
 /// Returns whether this process has a right, which it has if the command succeeds. Outside CI a missing one, as in many

@@ -22,6 +22,10 @@ pub(crate) enum Choice {
     Failed {
         last: Row,
     },
+    /// The last run of the stage was one of another script, or of one that is not known.
+    Rewritten {
+        last: Row,
+    },
     /// Nothing that the stage depends on has changed since this commit.
     Untouched {
         since: String,
@@ -37,7 +41,7 @@ impl Choice {
     pub(crate) fn runs(&self) -> bool {
         matches!(
             self,
-            Self::Always | Self::Touched { .. } | Self::Failed { .. }
+            Self::Always | Self::Touched { .. } | Self::Failed { .. } | Self::Rewritten { .. }
         )
     }
 }
@@ -53,6 +57,9 @@ impl fmt::Display for Choice {
             Self::Touched { path, since } => write!(out, "runs: {path} changed since {since}"),
             Self::Failed { last } => {
                 write!(out, "runs: failed at {} on {}", last.commit, last.date)
+            }
+            Self::Rewritten { last } => {
+                write!(out, "runs: its script changed since {}", last.commit)
             }
             Self::Untouched { since, last } => {
                 write!(
@@ -73,7 +80,8 @@ impl fmt::Display for Choice {
 /// Chooses among all stages.
 ///
 /// A change is compared with `base`, or else with the commit at which its branch left the main one. On the main
-/// branch, each stage is compared with the commit of its own last run that [`record`] has.
+/// branch, each stage is compared with the commit of its own last run that [`record`] has. Its script is compared with
+/// that of the last run on every branch.
 pub(crate) fn choose(base: Option<&str>) -> Result<Vec<(&'static Stage, Choice)>, Error> {
     let base = match base {
         Some(name) => {
@@ -100,7 +108,8 @@ fn choose_one(stage: &Stage, base: Option<&str>, last: Option<&Row>) -> Result<C
         Some(since) => within(stage, since)?.into_iter().collect(),
         None => Vec::new(),
     };
-    Ok(judge(stage, since.as_deref(), &changed, last))
+    let script = git::digest(stage.script)?;
+    Ok(judge(stage, &script, since.as_deref(), &changed, last))
 }
 
 /// The first path with a change since a commit that the stage can notice.
@@ -115,13 +124,22 @@ fn within(stage: &Stage, since: &str) -> Result<Option<String>, Error> {
     Ok(None)
 }
 
-/// Chooses by the paths that have changed since a commit.
-fn judge(stage: &Stage, since: Option<&str>, changed: &[String], last: Option<&Row>) -> Choice {
+/// Chooses by the digest of the stage's script and by the paths that have changed since a commit.
+fn judge(
+    stage: &Stage,
+    script: &str,
+    since: Option<&str>,
+    changed: &[String],
+    last: Option<&Row>,
+) -> Choice {
     if matches!(stage.when, When::Always) {
         return Choice::Always;
     }
     if let Some(last) = last.filter(|row| !row.passed()) {
         return Choice::Failed { last: last.clone() };
+    }
+    if let Some(last) = last.filter(|row| row.script != script) {
+        return Choice::Rewritten { last: last.clone() };
     }
     let last = last.cloned();
     let Some(since) = since else {
@@ -142,6 +160,9 @@ mod tests {
     use super::super::record::{FAILED, PASSED};
     use super::*;
 
+    /// Digest of the script of a stage.
+    const SCRIPT: &str = "0123abcd";
+
     fn stage(name: &str) -> &'static Stage {
         STAGES.iter().find(|stage| stage.name == name).unwrap()
     }
@@ -153,12 +174,13 @@ mod tests {
             date: "2026-11-23".to_owned(),
             minutes: "1.5".to_owned(),
             result: result.to_owned(),
+            script: SCRIPT.to_owned(),
         }
     }
 
     fn soft_aes(since: Option<&str>, changed: &[&str], last: Option<&Row>) -> Choice {
         let changed: Vec<_> = changed.iter().map(|&path| path.to_owned()).collect();
-        judge(stage("soft AES"), since, &changed, last)
+        judge(stage("soft AES"), SCRIPT, since, &changed, last)
     }
 
     #[test]
@@ -186,9 +208,24 @@ mod tests {
     }
 
     #[test]
+    fn a_stage_whose_script_changed_runs_wherever_it_is_compared() {
+        for script in ["", "89abcdef"] {
+            let mut last = row(PASSED);
+            last.script = script.to_owned();
+            for since in [None, Some("8bd367a")] {
+                let choice = soft_aes(since, &[], Some(&last));
+                assert!(choice.runs());
+                let said = "runs: its script changed since 81ae0025b7c1";
+                assert_eq!(choice.to_string(), said);
+            }
+        }
+        assert!(!soft_aes(Some("8bd367a"), &[], Some(&row(PASSED))).runs());
+    }
+
+    #[test]
     fn without_a_commit_to_compare_with_only_the_usual_stages_run() {
         assert!(!soft_aes(None, &[], None).runs());
-        assert!(judge(stage("tests"), None, &[], None).runs());
+        assert!(judge(stage("tests"), SCRIPT, None, &[], None).runs());
     }
 
     #[test]

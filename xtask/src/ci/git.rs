@@ -1,6 +1,7 @@
 //! Queries to git about commits and changed paths.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use crate::cargo::workspace_root;
 use crate::error::{Doing, Error};
@@ -9,6 +10,8 @@ use crate::error::{Doing, Error};
 const MAIN: [&str; 2] = ["origin/main", "main"];
 /// Digits of an abbreviated commit.
 const DIGITS: &str = "--short=12";
+/// Digits of a text's digest.
+const DIGEST_DIGITS: usize = 8;
 
 /// Standard output of a git command, or `None` if it fails.
 fn ask(args: &[&str]) -> Result<Option<String>, Error> {
@@ -52,4 +55,38 @@ pub(crate) fn changed_since(commit: &str) -> Result<Vec<String>, Error> {
         ask(&args)?.ok_or_else(|| Error::program("git diff", format!("no commit {commit}")))?;
     let names = said.split('\0').filter(|name| !name.is_empty());
     Ok(names.map(str::to_owned).collect())
+}
+
+/// The first digits of the id that git gives to a text.
+pub(crate) fn digest(text: &str) -> Result<String, Error> {
+    let run = || -> std::io::Result<_> {
+        let mut command = Command::new("git");
+        command.args(["hash-object", "--stdin"]);
+        let mut git = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        if let Some(mut input) = git.stdin.take() {
+            input.write_all(text.as_bytes())?;
+        }
+        git.wait_with_output()
+    };
+    let output = run().doing(|| "run git hash-object".to_owned())?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let digest = said
+        .get(..DIGEST_DIGITS)
+        .filter(|_| output.status.success());
+    let failed = || Error::program("git hash-object", "no id of a text");
+    Ok(digest.ok_or_else(failed)?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_that_of_every_git() {
+        assert_eq!(digest("").unwrap(), "e69de29b");
+        assert_eq!(digest("make demo").unwrap(), "df68c3b4");
+    }
 }

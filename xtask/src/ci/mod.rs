@@ -153,5 +153,6 @@ fn row(stage: &Stage, commit: &str, run: Run) -> Result<Row, Error> {
         date: String::from_utf8_lossy(&date).trim().to_owned(),
         minutes: run::minutes(run.usage.wall),
         result: result.to_owned(),
+        script: git::digest(stage.script)?,
     })
 }

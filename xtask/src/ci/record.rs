@@ -9,7 +9,8 @@ use crate::error::{Doing, Error};
 /// The file that has the table.
 pub(crate) const STORED: &str = "docs/nightly.md";
 
-const HEAD: &str = "| stage | commit | date | minutes | result |\n|---|---|---|---|---|\n";
+const HEAD: &str =
+    "| stage | commit | date | minutes | result | script |\n|---|---|---|---|---|---|\n";
 
 /// A row: how a stage ended when it last ran as part of everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub(crate) struct Row {
     pub(crate) date: String,
     pub(crate) minutes: String,
     pub(crate) result: String,
+    /// Digest of the script that ran; empty if it is not known.
+    pub(crate) script: String,
 }
 
 impl Row {
@@ -38,10 +41,11 @@ impl fmt::Display for Row {
             date,
             minutes,
             result,
+            script,
         } = self;
         writeln!(
             out,
-            "| {stage} | `{commit}` | {date} | {minutes} | {result} |"
+            "| {stage} | `{commit}` | {date} | {minutes} | {result} | `{script}` |"
         )
     }
 }
@@ -77,13 +81,14 @@ fn parse(text: &str) -> Vec<Row> {
 fn row(line: &str) -> Option<Row> {
     let cells = line.strip_prefix('|')?.strip_suffix('|')?.split('|');
     let cells: Vec<_> = cells.map(|cell| cell.trim().to_owned()).collect();
-    let [stage, commit, date, minutes, result] = cells.try_into().ok()?;
+    let [stage, commit, date, minutes, result, script] = cells.try_into().ok()?;
     Some(Row {
         stage,
         commit: commit.trim_matches('`').to_owned(),
         date,
         minutes,
         result,
+        script: script.trim_matches('`').to_owned(),
     })
 }
 
@@ -106,6 +111,7 @@ mod tests {
             date: "2026-11-23".to_owned(),
             minutes: "1.5".to_owned(),
             result: result.to_owned(),
+            script: "0123abcd".to_owned(),
         }
     }
 
@@ -118,6 +124,14 @@ mod tests {
         let table: String = rows.iter().map(Row::to_string).collect();
         assert_eq!(parse(&format!("# Title\n\ntext\n\n{HEAD}{table}")), rows);
         assert!(rows[0].passed() && !rows[1].passed());
+    }
+
+    #[test]
+    fn a_row_may_lack_its_script() {
+        let line = "| Miri | `8bd367a0aa00` | 2026-11-23 | 1.5 | passed | |\n";
+        let rows = parse(&format!("{HEAD}{line}"));
+        assert_eq!(rows[0].script, "");
+        assert!(rows[0].passed());
     }
 
     #[test]

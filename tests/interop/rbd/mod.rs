@@ -1,16 +1,21 @@
-//! Volumes on images of a real Ceph cluster: its programs `rbd`, `ceph` and qemu's driver beside Scrim; a second writer, a
-//! dead one and one that lives on after its lock was taken; and an OSD that is killed under load.
+//! Volumes on images of a real Ceph cluster: its programs `rbd`, `ceph` and qemu's driver beside Scrim; two writers, of
+//! which one is alive, dead or cut off (`writers`); daemons that are killed under load, and a pool that is full
+//! (`faults`); and servers of a snapshot (`servers`).
 //!
 //! All tests share one cluster, which ends with their process. Debian's ceph-mon, ceph-osd, ceph-mgr and ceph-common are
-//! not among the packages that every test run installs: without them the tests are skipped, in CI too.
+//! not among the packages that every test run installs: without them the tests are skipped, in CI too. The stage `ceph`
+//! installs them.
+
+mod faults;
+mod servers;
+mod writers;
 
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::sync::OnceLock;
 
-use crate::server::{Server, Site, field};
 use crate::support::{
-    Background, Place, assert_same, have, noise, scrim, script, succeeded, wait_until,
+    Background, Place, assert_same, have, have_rare, noise, scrim, script, succeeded, wait_until,
 };
 use crate::volume::CHEAP;
 
@@ -34,16 +39,17 @@ const PAYLOAD: usize = 8 << 20;
 fn cluster() -> Option<&'static Path> {
     static STARTED: OnceLock<Option<PathBuf>> = OnceLock::new();
     let started = STARTED.get_or_init(|| {
-        let path = std::env::var("PATH").unwrap_or_default();
-        let is_here = |program: &&str| path.split(':').any(|folder| Path::new(folder).join(program).exists());
-        let missing: Vec<_> = PROGRAMS.iter().filter(|program| !is_here(program)).collect();
-        if !missing.is_empty() {
-            println!("skipped: {missing:?} not installed (Debian: ceph-mon ceph-osd ceph-mgr ceph-common)");
+        if !have_rare(&PROGRAMS, "ceph-mon ceph-osd ceph-mgr ceph-common") {
             return None;
         }
         let folder = tempfile::tempdir().unwrap().keep();
         let place = Place::new();
-        let output = place.command(script("ceph.sh")).arg("start").arg(&folder).arg(std::process::id().to_string()).output();
+        let output = place
+            .command(script("ceph.sh"))
+            .arg("start")
+            .arg(&folder)
+            .arg(std::process::id().to_string())
+            .output();
         succeeded("ceph.sh start", &output.unwrap());
         Some(folder)
     });
@@ -75,6 +81,23 @@ impl Ceph {
         let words = words.split_whitespace();
         let options = ["120", "rbd", "--conf", conf.to_str().unwrap()].into_iter();
         self.place.run("timeout", options.chain(words))
+    }
+
+    fn ceph(&self, words: &str) -> String {
+        let conf = self.folder.join("ceph.conf");
+        let options = ["120", "ceph", "--conf", conf.to_str().unwrap()].into_iter();
+        self.place
+            .run("timeout", options.chain(words.split_whitespace()))
+    }
+
+    /// Kills a daemon of the cluster until the result is dropped, also by a test that fails: all share the cluster.
+    fn without(&self, daemon: &'static str) -> Killed<'_> {
+        let file = self.folder.join(format!("{daemon}.pid"));
+        let pid = std::fs::read_to_string(file).unwrap();
+        self.place.run("kill", ["-KILL", pid.trim()]);
+        let gone = Path::new("/proc").join(pid.trim());
+        wait_until("the daemon is gone", || !gone.exists());
+        Killed { ceph: self, daemon }
     }
 
     /// Makes an image that is no volume yet, with room for `payload` bytes.
@@ -126,10 +149,33 @@ impl Ceph {
             .to_owned()
     }
 
+    /// Address of the plaintext of an open volume.
+    fn uri(&self, volume: &str) -> String {
+        let socket = self.place.path(&format!("run/scrim/{volume}.nbd"));
+        format!("nbd+unix:///?socket={}", socket.display())
+    }
+
     /// Sends a signal to the process that serves a volume.
     fn signal(&self, volume: &str, signal: &str) {
         let pid = self.status(volume)["pid"].to_string();
         self.place.run("kill", [signal, &pid]);
+    }
+}
+
+/// A daemon that was killed.
+struct Killed<'a> {
+    ceph: &'a Ceph,
+    daemon: &'static str,
+}
+
+impl Drop for Killed<'_> {
+    fn drop(&mut self) {
+        let mut command = self.ceph.place.command(script("ceph.sh"));
+        let command = command.arg(format!("start-{}", self.daemon));
+        let output = command.arg(self.ceph.folder).output().unwrap();
+        if !std::thread::panicking() {
+            succeeded(self.daemon, &output);
+        }
     }
 }
 
@@ -324,119 +370,6 @@ fn a_second_writer_is_refused_by_name_and_readers_are_not() {
 }
 
 #[test]
-fn the_lock_of_a_dead_writer_is_taken_over_with_what_it_flushed() {
-    let Some(ceph) = Ceph::find() else { return };
-    if !have(&["nbdcopy"]) {
-        return;
-    }
-    let name = ceph.format("widowed");
-    let uri = ceph.scrim(&format!("open --key-file key {name} dead"));
-    let bytes = noise(PAYLOAD, 5);
-    // nbdcopy flushes at the end.
-    ceph.place.copy_in(&bytes, uri.trim());
-    ceph.signal("dead", "-KILL");
-    let open = format!("open --key-file key {name} heir");
-    wait_until("the cluster forgets the dead client", || {
-        ceph.try_scrim(&open).status.success()
-    });
-    let uri = format!(
-        "nbd+unix:///?socket={}",
-        ceph.place.path("run/scrim/heir.nbd").display()
-    );
-    assert_same(&ceph.place.copy_out(&uri), &bytes, "after the takeover");
-    assert_eq!(ceph.lock("heir"), "held");
-}
-
-#[test]
-fn a_writer_that_was_taken_for_dead_can_not_write() {
-    let Some(ceph) = Ceph::find() else { return };
-    if !have(&["nbdcopy"]) {
-        return;
-    }
-    let name = ceph.format("fenced");
-    let uri = ceph.scrim(&format!("open --key-file key {name} frozen"));
-    let frozen = uri.trim();
-    let pid = ceph.status("frozen")["pid"].to_string();
-    ceph.signal("frozen", "-STOP");
-    let open = format!("open --key-file key {name} heir");
-    wait_until("the cluster forgets the stopped client", || {
-        ceph.try_scrim(&open).status.success()
-    });
-    let heir = format!(
-        "nbd+unix:///?socket={}",
-        ceph.place.path("run/scrim/heir.nbd").display()
-    );
-    let bytes = noise(PAYLOAD, 6);
-    ceph.place.copy_in(&bytes, &heir);
-    ceph.place.run("kill", ["-CONT", &pid]);
-    ceph.place.write("late", noise(PAYLOAD, 8));
-    let late = ceph.place.run_with_input(
-        "timeout",
-        ["120", "nbdcopy", "--flush", "late", frozen],
-        b"",
-    );
-    assert!(!late.status.success(), "a blocked client has written");
-    assert_eq!(ceph.lock("frozen"), "lost");
-    let status = ceph.scrim("status frozen");
-    assert!(
-        status.contains("EBLOCKLISTED: another client has taken the image over"),
-        "{status}"
-    );
-    ceph.refuses("close frozen", 4, &["what was not flushed is lost"]);
-    assert_same(
-        &ceph.place.copy_out(&heir),
-        &bytes,
-        "beside a blocked client",
-    );
-}
-
-#[test]
-fn requests_wait_for_an_osd_that_is_killed() {
-    let Some(ceph) = Ceph::find() else { return };
-    if !have(&["fio"]) {
-        return;
-    }
-    let name = ceph.format("patient");
-    let uri = ceph.scrim(&format!("open --key-file key {name} patient"));
-    let line = format!(
-        "--name=verify --ioengine=nbd --uri={} --rw=randwrite --bs=4k --size={PAYLOAD} --loops=2 --iodepth=16 \
-         --verify=crc32c --verify_fatal=1 --verify_state_save=0 --do_verify=1 --fsync=64",
-        uri.trim()
-    );
-    let mut fio = ceph.place.command("timeout");
-    fio.args(["240", "fio"])
-        .args(line.split_whitespace())
-        .stdout(Stdio::null());
-    let mut fio = Background::start(&mut fio);
-    let writes = || ceph.status("patient")["served"]["writes"].as_u64().unwrap();
-    for turn in 0..2 {
-        let before = writes();
-        wait_until("fio writes", || {
-            writes() > before + 100 || fio.0.try_wait().unwrap().is_some()
-        });
-        assert!(
-            fio.0.try_wait().unwrap().is_none(),
-            "fio has ended before turn {turn}"
-        );
-        let osd = std::fs::read_to_string(ceph.folder.join("osd.pid")).unwrap();
-        ceph.place.run("kill", ["-KILL", osd.trim()]);
-        let gone = Path::new("/proc").join(osd.trim());
-        wait_until("the OSD is gone", || !gone.exists());
-        // Its status is there, though no request ends.
-        assert_eq!(ceph.lock("patient"), "held");
-        let again = ceph
-            .place
-            .command(script("ceph.sh"))
-            .arg("start-osd")
-            .arg(ceph.folder)
-            .output();
-        succeeded("start-osd", &again.unwrap());
-    }
-    assert!(fio.0.wait().unwrap().success(), "fio has found other data");
-    ceph.scrim("close patient");
-}
-
-#[test]
 fn a_clone_has_one_header_with_its_parent() {
     let Some(ceph) = Ceph::find() else { return };
     let parent = ceph.format("parent");
@@ -561,77 +494,4 @@ fn files_of_a_volume_are_named_behind_its_image() {
         ceph.scrim(&format!("cat --key-file key {named}")),
         "hello, cluster"
     );
-}
-
-/// Packs a version of a site, writes it over the one before, and takes a snapshot.
-fn publish(ceph: &Ceph, site: &Site, version: &str) {
-    site.place.write("tree/version", version);
-    site.place.scrim(
-        "pack tree site.img --key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --size 40M --batch-mode"
-            .split_whitespace(),
-    );
-    let to = format!("rbd:pool/site:conf={}/ceph.conf", ceph.folder.display());
-    let words = ["convert", "-n", "-f", "raw", "-O", "raw", "site.img", &to];
-    site.place.run("qemu-img", words);
-    ceph.rbd(&format!("snap create --no-progress pool/site@{version}"));
-}
-
-#[test]
-fn servers_with_the_same_snapshot_have_the_same_tags_and_go_on_to_the_next_one() {
-    let Some(ceph) = Ceph::find() else { return };
-    if !have(&["mke2fs", "qemu-img", "curl"]) {
-        return;
-    }
-    let site = Site::new();
-    site.place.write("key", "open sesame");
-    std::fs::create_dir(site.place.path("tree")).unwrap();
-    let content = noise(4 << 20, 7);
-    site.place.write("tree/big", &content);
-    ceph.rbd("create --size 40M pool/site");
-    publish(&ceph, &site, "v42");
-    let configure = |version: &str| {
-        let image = ceph.name(&format!("site@{version}"));
-        site.configure(
-            "health = '127.0.0.1:0'",
-            &format!("[[site]]\nroot = '{image}#/'\nkey-file = 'key'\n"),
-        );
-    };
-    configure("v42");
-    let servers = ["one", "two"].map(|name| {
-        let mut command = site.place.service(scrim());
-        let command = command.args(["serve", "--config", "serve.toml"]);
-        Server::start_as(name, &site, command)
-    });
-    let tags = |name| {
-        let heads = servers.each_ref().map(|server| {
-            let heads = server.curl(&["--head", &server.url("big")]);
-            field(&heads, name).map(str::to_owned).expect(name)
-        });
-        assert_eq!(heads[0], heads[1], "{name}");
-        heads[0].clone()
-    };
-    tags("last-modified");
-    let before = tags("etag");
-    publish(&ceph, &site, "v43");
-    for server in &servers {
-        let output = server.try_curl(&[&server.url("big")]);
-        assert_same(
-            &output.stdout,
-            &content,
-            "the old version, which is not the image's any more",
-        );
-        assert_eq!(server.curl(&[&server.url("version")]), "v42");
-    }
-    configure("v43");
-    for server in &servers {
-        server.reload();
-        assert_eq!(server.curl(&[&server.url("version")]), "v43");
-        assert_eq!(server.curl(&[&server.urls[1]]), "ready\n");
-    }
-    assert_ne!(tags("etag"), before);
-    servers.into_iter().for_each(Server::stop);
-    for version in ["v42", "v43"] {
-        ceph.rbd(&format!("snap rm --no-progress pool/site@{version}"));
-    }
-    ceph.rbd("rm --no-progress pool/site");
 }

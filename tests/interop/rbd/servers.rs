@@ -124,8 +124,8 @@ fn a_download_from_a_cluster_outlives_its_servers_and_a_new_version() {
     let images = ["v42", "v43"].map(|version| ceph.name(&format!("long@{version}")));
     check_download(
         &site,
-        images.each_ref().map(|image| image.as_str()),
-        hashes.each_ref().map(|hash| hash.as_str()),
+        images.each_ref().map(String::as_str),
+        hashes.each_ref().map(String::as_str),
         Duration::from_millis(mib * 8),
     );
     remove(&ceph, "long");

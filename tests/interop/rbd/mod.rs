@@ -12,7 +12,7 @@ mod writers;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::support::{
     Background, Place, assert_same, have, have_rare, noise, scrim, script, succeeded, wait_until,
@@ -90,14 +90,22 @@ impl Ceph {
             .run("timeout", options.chain(words.split_whitespace()))
     }
 
-    /// Kills a daemon of the cluster until the result is dropped, also by a test that fails: all share the cluster.
+    /// Kills a daemon of the cluster until the result is dropped, also by a test that fails: all share the cluster, of
+    /// which one daemon at a time is missing.
     fn without(&self, daemon: &'static str) -> Killed<'_> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let turn = ONE_AT_A_TIME.lock();
+        let turn = turn.unwrap_or_else(PoisonError::into_inner);
         let file = self.folder.join(format!("{daemon}.pid"));
         let pid = std::fs::read_to_string(file).unwrap();
         self.place.run("kill", ["-KILL", pid.trim()]);
         let gone = Path::new("/proc").join(pid.trim());
         wait_until("the daemon is gone", || !gone.exists());
-        Killed { ceph: self, daemon }
+        Killed {
+            ceph: self,
+            daemon,
+            _turn: turn,
+        }
     }
 
     /// Makes an image that is no volume yet, with room for `payload` bytes.
@@ -166,6 +174,7 @@ impl Ceph {
 struct Killed<'a> {
     ceph: &'a Ceph,
     daemon: &'static str,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Drop for Killed<'_> {
@@ -175,6 +184,8 @@ impl Drop for Killed<'_> {
         let output = command.arg(self.ceph.folder).output().unwrap();
         if !std::thread::panicking() {
             succeeded(self.daemon, &output);
+            // An OSD needs a monitor until it is up.
+            self.ceph.rbd("ls pool");
         }
     }
 }

@@ -118,6 +118,8 @@ pub(crate) struct Job {
     is_secret: bool,
     owner: Arc<Owner>,
     reservation: Option<Reservation>,
+    /// True while it counts among the compressions that run.
+    is_running: bool,
 }
 
 impl Results {
@@ -206,6 +208,7 @@ impl Results {
             is_secret,
             owner,
             reservation: Some(reservation),
+            is_running: true,
         })
     }
 
@@ -326,17 +329,28 @@ impl Job {
                 }))
             }
         };
-        if let Some(entry) = self.results.lock().entries.get_mut(&self.key) {
+        let results = Arc::clone(&self.results);
+        let mut state = results.lock();
+        // Before the sender is dropped, which wakes the clients: one of them may request the next file at once.
+        self.stop_counting(&mut state);
+        if let Some(entry) = state.entries.get_mut(&self.key) {
             entry.value = value;
+        }
+    }
+
+    fn stop_counting(&mut self, state: &mut State) {
+        if std::mem::take(&mut self.is_running) {
+            state.running -= 1;
+            self.owner.running.subtract(1);
         }
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        let mut state = self.results.lock();
-        state.running -= 1;
-        self.owner.running.subtract(1);
+        let results = Arc::clone(&self.results);
+        let mut state = results.lock();
+        self.stop_counting(&mut state);
         let entry = state.entries.get(&self.key);
         if entry.is_some_and(|entry| matches!(entry.value, Value::Running(_))) {
             state.entries.remove(&self.key);

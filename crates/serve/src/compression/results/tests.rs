@@ -1,3 +1,7 @@
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+
 use super::*;
 
 const TAG: &[u8] = b"\"1\"";
@@ -58,6 +62,37 @@ async fn a_file_is_compressed_once_while_others_wait() {
     // A changed file takes the place of its former content.
     let changed = results.look(&key("a"), b"\"2\"", 1000, false, client(2));
     assert!(matches!(changed, Lookup::Begin(_)));
+}
+
+/// Sees how many compressions of its address count when it is woken.
+struct Sleeper {
+    owner: Arc<Owner>,
+    seen: AtomicUsize,
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        self.seen.store(self.owner.running.get(), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_client_that_has_its_answer_may_request_the_next_one() {
+    let results = results(10);
+    let Lookup::Begin(job) = look(&results, "a", 1) else {
+        panic!("nothing is there");
+    };
+    let sleeper = Arc::new(Sleeper {
+        owner: Arc::clone(&job.owner),
+        seen: AtomicUsize::new(usize::MAX),
+    });
+    let waker = Waker::from(Arc::clone(&sleeper));
+    let mut done = job.subscribe().unwrap();
+    let mut answer = pin!(done.changed());
+    let waits = answer.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(waits.is_pending());
+    job.finish(Outcome::Smaller(vec![7; 100]));
+    assert_eq!(sleeper.seen.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]

@@ -68,3 +68,27 @@ fn everyone_can_read_listings_and_the_status_page() {
     server.stop();
     place.close("holiday-photos");
 }
+
+#[test]
+fn everyone_can_read_the_pages_of_benchmarks() {
+    let Some(axe) = axe() else { return };
+    let place = Place::in_memory();
+    for (name, words) in [
+        ("serve.html", "serve --size 1M --rounds 2"),
+        (
+            "from.html",
+            "serve --from dir,volume:inline --size 20000 --rounds 2 --seconds 0.1",
+        ),
+        (
+            "paths.html",
+            "paths --only served --rounds 2 --seconds 0.02",
+        ),
+    ] {
+        let words = format!("bench {words} --html {name}");
+        place.scrim(words.split_whitespace());
+    }
+    let urls = ["serve.html", "from.html", "paths.html"]
+        .map(|name| format!("file://{}", place.path(name).display()));
+    let (said, passed) = check(&place, &axe, &urls);
+    assert!(passed, "{said}");
+}

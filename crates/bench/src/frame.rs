@@ -10,7 +10,8 @@ use crate::svg::{COLOURS, LineChart};
 /// Most ratios that are shown without a click.
 const UNFOLDED_MAX: usize = 40;
 
-/// Style sheet of the page, on light and on dark ground.
+/// Style sheet of the page, on light and on dark ground. On telephones tables are moved sideways; each has a `tabindex`,
+/// so that a keyboard can do this too.
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;overflow-wrap:break-word;max-width:60rem;margin:2rem auto;padding:0 1rem;\
 background:#fff;color:#1f2328}
@@ -39,7 +40,7 @@ pub(crate) fn head(title: &str, heading: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Scrim: {title}</title>\n<style>\n{STYLE}{}</style></head>\n<body>\n\
+         <title>Scrim: {title}</title>\n<style>\n{STYLE}{}</style></head>\n<body><main>\n\
          <h1>{heading}</h1>\n",
         colours()
     )
@@ -64,7 +65,7 @@ pub(crate) fn wide(chart: &LineChart) -> String {
     )
 }
 
-/// Appends the end of a page, with the parts that every report has.
+/// Appends the end of a page that [`head`] began, with the parts that every report has.
 pub(crate) fn end(html: &mut String, report: &Report) {
     html.push_str(
         "<h2>Ratios</h2>\n<p>Medians of the rounds' ratios, with 95 % intervals; higher is better, but \
@@ -75,7 +76,9 @@ pub(crate) fn end(html: &mut String, report: &Report) {
         let count = report.ratios.len();
         let _ = writeln!(html, "<details><summary>All {count} ratios</summary>");
     }
-    html.push_str("<table><tr><th>ratio</th><th>value</th><th>from</th><th>to</th></tr>\n");
+    html.push_str(
+        "<table tabindex=\"0\"><tr><th>ratio</th><th>value</th><th>from</th><th>to</th></tr>\n",
+    );
     for ratio in &report.ratios {
         let _ = writeln!(
             html,
@@ -103,5 +106,5 @@ pub(crate) fn end(html: &mut String, report: &Report) {
         }
         html.push_str("</ul>\n");
     }
-    html.push_str("</body></html>\n");
+    html.push_str("</main></body></html>\n");
 }

@@ -178,7 +178,7 @@ fn spread(html: &mut String, night: &Night) {
         return;
     }
     html.push_str(
-        "<h2>Spread of the ciphers</h2>\n<table><tr><th>phase</th><th>way</th><th>slowest</th><th>MB/s</th><th>fastest</th>\
+        "<h2>Spread of the ciphers</h2>\n<table tabindex=\"0\"><tr><th>phase</th><th>way</th><th>slowest</th><th>MB/s</th><th>fastest</th>\
          <th>MB/s</th><th>slowest / fastest</th></tr>\n",
     );
     for phase in Phase::BLOCKS {
@@ -281,7 +281,7 @@ fn costs(html: &mut String, night: &Night) {
     html.push_str(
         "<h2>Processor time, memory, and a bystander</h2>\n<p>CPU seconds per GB of each process; busy processors of \
          the whole machine; most resident memory of the processes that serve the mount; latency of reads of 4 KiB beside \
-         the load, in µs.</p>\n<table><tr><th>combination</th><th>phase</th><th>scrim</th><th>fuse2fs</th>\
+         the load, in µs.</p>\n<table tabindex=\"0\"><tr><th>combination</th><th>phase</th><th>scrim</th><th>fuse2fs</th>\
          <th>generator</th><th>cores</th><th>MiB</th><th>p50</th><th>p99</th></tr>\n",
     );
     for (index, combination) in night.combinations() {
@@ -323,7 +323,7 @@ fn against(html: &mut String, earlier: &Earlier, report: &Report) {
         let _ = writeln!(html, "<p>{}</p>", Html::new(&difference));
     }
     html.push_str(
-        "<table><tr><th>figure</th><th>then</th><th>now</th><th>change</th><th></th></tr>\n",
+        "<table tabindex=\"0\"><tr><th>figure</th><th>then</th><th>now</th><th>change</th><th></th></tr>\n",
     );
     for change in earlier.changes(report) {
         let _ = writeln!(

@@ -97,7 +97,7 @@ fn colour(contender: Contender) -> usize {
 
 fn latencies(html: &mut String, outcome: &Outcome, venue: Venue) {
     html.push_str(
-        "<table><tr><th>set-up</th><th>workload</th><th>MB/s</th><th>mean, µs</th><th>p50</th>\
+        "<table tabindex=\"0\"><tr><th>set-up</th><th>workload</th><th>MB/s</th><th>mean, µs</th><th>p50</th>\
          <th>p99</th><th>hand-overs</th></tr>\n",
     );
     for row in outcome.rows.iter().filter(|row| row.venue == venue) {
@@ -122,7 +122,7 @@ fn auto(html: &mut String, outcome: &Outcome) {
         return;
     }
     html.push_str(
-        "<h2>Auto beside the better of inline and queued</h2>\n<table><tr><th>bytes</th><th>depth</th>\
+        "<h2>Auto beside the better of inline and queued</h2>\n<table tabindex=\"0\"><tr><th>bytes</th><th>depth</th>\
          <th>direction</th><th>inline, MB/s</th><th>queued</th><th>auto</th><th>to the better</th>\
          </tr>\n",
     );

@@ -41,7 +41,9 @@ pub fn page(outcome: &Latencies, report: &Report) -> String {
             &names,
             &rows,
         ));
-        html.push_str("<table><tr><th>from</th><th>most requests a second</th></tr>\n");
+        html.push_str(
+            "<table tabindex=\"0\"><tr><th>from</th><th>most requests a second</th></tr>\n",
+        );
         for times in &outcome.ways {
             let _ = writeln!(
                 html,

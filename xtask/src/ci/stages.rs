@@ -158,8 +158,12 @@ pub(crate) const STAGES: &[Stage] = &[
         &[
             "Makefile",
             "packaging",
+            "scripts/archive.sh",
+            "scripts/empty_system.sh",
+            "scripts/image.sh",
             "scripts/packages.sh",
             "scripts/packages_test.sh",
+            "scripts/rpm.sh",
             "xtask/src/inventory.rs",
         ],
         "scripts/setup.sh packages

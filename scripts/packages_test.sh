@@ -79,7 +79,7 @@ timed() {
 # verified NAME OPTION...: fio on the open volume, from outside the system
 verified() {
     exec fio --name="$1" --ioengine=nbd --uri="nbd+unix:///?socket=$system/run/scrim/kept.nbd" --thread --bs=4k --iodepth=4 \
-        --verify=crc32c --verify_fatal=1 --size=8M "${@:2}" > "$work/fio-$1" 2>&1
+        --verify=crc32c --verify_state_save=0 --verify_fatal=1 --size=8M "${@:2}" > "$work/fio-$1" 2>&1
 }
 
 # Blocks that are there before an upgrade, and others that are written and verified until `end_load`.

@@ -209,6 +209,11 @@ def nbd_client():
         "nbds+unix:///?socket=s;tls-hostname=::1;tls-verify-peer=true", "nbds://h/?tls-psk-file=p&tls-username=u",
     ]):
         seed("nbd_uris", str(number), uri)
+    for number, name in enumerate([
+        "rbd:pool/image", "RBD:pool/space/image@snapshot?conf=/etc/ceph/a%20b.conf&id=disk", "rbd:p/i?id=%41&conf=c",
+        "rbd:p/i:conf=c:id=x", "rbd:p//i", "rbd:p/i@", "rbd:p/i?id=client.a", "rbd:p/i?id=%0",
+    ]):
+        seed("rbd_names", str(number), name)
 
 
 def fuse():

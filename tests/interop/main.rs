@@ -44,6 +44,7 @@ mod mount_silent;
 mod mount_use;
 mod newer;
 mod no_root;
+mod object_store;
 mod options;
 mod pack;
 mod partitions;

@@ -15,6 +15,9 @@ mod key;
 #[path = "../../crates/serve/src/tls/tickets/keys.rs"]
 #[allow(dead_code, reason = "the target parses text only")]
 mod keys;
+#[path = "../../crates/serve/src/whole_file.rs"]
+#[allow(dead_code, reason = "the target writes no file")]
+mod whole_file;
 
 use error::TicketKeysFault;
 use keys::TicketKeys;

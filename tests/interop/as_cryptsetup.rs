@@ -475,8 +475,12 @@ impl Vector {
                 || ours.said.contains("the device has 0"));
         let narrow = has("luksOpen") && has("--type luks2") && ours.code == 1;
         // Of two errors, each program names the one that it finds first.
-        let in_use = ["is in use", "is not in use"];
-        let twofold = theirs.code != 0 && in_use.iter().any(|words| ours.said.contains(words));
+        let first = ["is in use", "is not in use"];
+        let theirs_first = ["Nothing to read on input", "please select between"];
+        let twofold = theirs.code != 0
+            && ours.code != 0
+            && (first.iter().any(|words| ours.said.contains(words))
+                || theirs_first.iter().any(|words| theirs.said.contains(words)));
         let empty = ours.code == 2 && ours.said.contains("the passphrase is empty");
         refused
             || unbound

@@ -11,7 +11,8 @@ use crate::luks::cost;
 use crate::luks::derivation::Guard;
 use crate::luks::header_change::HeaderChange;
 use crate::luks::key_source::{check_apart, new_passphrase};
-use crate::luks::unlock::{Asking, by_token, named_volume_key, unlock};
+use crate::luks::token_key::Tokens;
+use crate::luks::unlock::{Asking, named_volume_key, unlock};
 use crate::terminal::note;
 
 /// Longest unbound key, in bytes.
@@ -115,7 +116,14 @@ fn key(
         key: args.key.source(),
         tries: args.tries,
     };
-    if let Some(key) = by_token(&args.token, luks, &**backend, place, asking.key.cost)? {
+    let tokens = Tokens {
+        args: &args.token,
+        luks,
+        backend: &**backend,
+        image: place,
+        cost: asking.key.cost,
+    };
+    if let Some(key) = tokens.asked_for()? {
         return Ok(key);
     }
     Ok(unlock(luks, &**backend, place, existing, &asking)?.0.key)

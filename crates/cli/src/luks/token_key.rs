@@ -35,6 +35,7 @@ use crate::luks::kernel_key;
 use crate::luks::key_source::read_up_to;
 use crate::process::child::wait_unless;
 use crate::process::program::Said;
+use crate::terminal::note;
 
 /// Bytes of the random passphrase of the slot in the copy.
 const PASSPHRASE: usize = 32;
@@ -58,8 +59,23 @@ pub(crate) struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// Returns the volume key by a token that options ask for.
-    pub(crate) fn volume_key(&self) -> Result<VolumeKey, CliError> {
+    /// The volume key by a token, if options ask for one. A token that does not open the volume is reported, and a
+    /// passphrase may be asked for then, unless options forbid it.
+    pub(crate) fn asked_for(&self) -> Result<Option<VolumeKey>, CliError> {
+        if !self.args.is_given() {
+            return Ok(None);
+        }
+        match self.volume_key() {
+            Ok(key) => Ok(Some(key)),
+            Err(error) if self.args.token_only => Err(error),
+            Err(error) => {
+                note(format_args!("scrim: warning: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    fn volume_key(&self) -> Result<VolumeKey, CliError> {
         let mut failure = None;
         let mut others = false;
         for token in self.chosen()? {

@@ -137,12 +137,6 @@ impl OtherKeys<'_> {
         if let Some(key) = by_volume_key(self.volume_key, luks, backend, image, cost)? {
             return Ok(Some(key));
         }
-        if let Some(key) = by_token(self.token, luks, backend, image, cost)? {
-            return Ok(Some(key));
-        }
-        if !self.tries_keyrings || self.token.is_given() || asking.key.file.is_some() {
-            return Ok(None);
-        }
         let tokens = Tokens {
             args: self.token,
             luks,
@@ -150,7 +144,13 @@ impl OtherKeys<'_> {
             image,
             cost,
         };
-        Ok(tokens.in_reach(slot))
+        if self.token.is_given() {
+            return tokens.asked_for();
+        }
+        match self.tries_keyrings && asking.key.file.is_none() {
+            true => Ok(tokens.in_reach(slot)),
+            false => Ok(None),
+        }
     }
 
     /// The volume key, if one of them gives it, or else by a passphrase.
@@ -165,35 +165,6 @@ impl OtherKeys<'_> {
         match self.find(luks, backend, image, slot, asking)? {
             Some(key) => Ok(key),
             None => Ok(unlock(luks, backend, image, slot, asking)?.0.key),
-        }
-    }
-}
-
-/// The volume key by a token, if options ask for one. A token that does not open the volume is reported, and a
-/// passphrase may be asked for then, unless options forbid it.
-pub(crate) fn by_token(
-    args: &TokenKeyArgs,
-    luks: &LuksDevice,
-    backend: &dyn Backend,
-    image: &str,
-    cost: CostLimits,
-) -> Result<Option<VolumeKey>, CliError> {
-    if !args.is_given() {
-        return Ok(None);
-    }
-    let tokens = Tokens {
-        args,
-        luks,
-        backend,
-        image,
-        cost,
-    };
-    match tokens.volume_key() {
-        Ok(key) => Ok(Some(key)),
-        Err(error) if args.token_only => Err(error),
-        Err(error) => {
-            note(format_args!("scrim: warning: {error}"));
-            Ok(None)
         }
     }
 }

@@ -465,7 +465,7 @@ impl Vector {
             has("luksKillSlot") && theirs.said.contains("Nothing to read") && ours.code != 0;
         let is_luks1 = ["luks1.img", "newer1.img"].contains(&self.image);
         let luks1 = has("luksConvertKey") && is_luks1 && theirs.code == 1;
-        // Of a label and a subsystem, cryptsetup removes the one that is not given.
+        // cryptsetup's `config --label` also removes the subsystem.
         let kept = has("config") && has("--label") && self.image == "newer2.img";
         // Options of one effect, of which the other is not used.
         let unused = ours.code == 1 && ours.said.contains("cannot be used with")
@@ -474,7 +474,7 @@ impl Vector {
             && (ours.said.contains("is not the backup of this volume")
                 || ours.said.contains("the device has 0"));
         let narrow = has("luksOpen") && has("--type luks2") && ours.code == 1;
-        // Of two errors, each program names the one that it finds first.
+        // Each program names the error that it finds first.
         let first = ["is in use", "is not in use"];
         let theirs_first = ["Nothing to read on input", "please select between"];
         let twofold = theirs.code != 0

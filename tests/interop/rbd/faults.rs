@@ -97,7 +97,7 @@ fn writes_wait_for_space_in_a_full_pool_and_nothing_is_lost() {
     writer.args(["240", "nbdcopy", "--flush", "after", uri]);
     let mut writer = Background::start(&mut writer);
     let writes = || ceph.status("full")["served"]["writes"].as_u64().unwrap();
-    // What was on its way when the pool filled up may still end.
+    // Writes that were in flight when the pool became full may still complete.
     std::thread::sleep(Duration::from_secs(2));
     let ended = writes();
     std::thread::sleep(Duration::from_secs(2));

@@ -196,7 +196,7 @@ fn a_writer_whose_network_was_cut_can_not_write() {
     let old = format!("nbd+unix:///?socket={}", elsewhere.socket("old").display());
     ceph.place.copy_in(&noise(PAYLOAD, 1), &old);
     elsewhere.cut("-STOP");
-    // What it is told to write now waits.
+    // From now on its writes wait.
     ceph.place.write("late", noise(PAYLOAD, 2));
     let mut late = ceph.place.command("timeout");
     let late = late.args(["240", "nbdcopy", "--flush", "late", &old]);

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use scrim_bench::{Better, Peer, Report, SeriesId, Study, turns};
+use scrim_bench::{Better, Peer, Report, SeriesId, Study};
 
 use super::contender::Target;
-use super::fio::{Load, load};
+use super::fio::{Load, load, take_turns};
 use super::image::{self, PASSPHRASE};
-use super::options::{Common, Ours, announce};
+use super::options::{Common, Ours};
 use super::programs::{FIO, QEMU_NBD, machine};
 use super::room::Room;
 use super::scrim::{self, Contents, open_command};
@@ -203,7 +203,7 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let mut command = Command::new(workspace_root().join(CLUSTER));
         command.arg("stop").arg(&self.folder);
-        // What is left is ended by the script's own watch on this process.
+        // The script watches this process, and ends the daemons that remain.
         let _ = command.status();
     }
 }
@@ -362,23 +362,13 @@ fn succeed(name: &str, command: &mut Command) -> Result<(), Error> {
 }
 
 fn measure(room: &Room, study: &mut Study, running: &[Running], args: &Args) -> Result<(), Error> {
+    let sides: Vec<_> = running
+        .iter()
+        .map(|side| (&side.target, side.rates.as_slice()))
+        .collect();
     let size = args.size_mib << 20;
     let time = Duration::from_secs_f64(args.seconds);
-    let run = |side: &Running, load: &Load, time| {
-        room.check()?;
-        load.run(room, &side.target, size, time, None)
-    };
-    eprintln!("warming up");
-    for turn in turns(1, LOADS.len(), running.len()) {
-        run(&running[turn.contender], &LOADS[turn.load], WARM_UP)?;
-    }
-    for turn in turns(study.rounds(), LOADS.len(), running.len()) {
-        announce(turn, study.rounds());
-        let side = &running[turn.contender];
-        let moved = run(side, &LOADS[turn.load], time)?;
-        study.record(side.rates[turn.load], moved.bytes_per_second / 1e6);
-    }
-    Ok(())
+    take_turns(room, study, &sides, &LOADS, size, [WARM_UP, time])
 }
 
 fn compare(study: &mut Study, running: &[Running]) {

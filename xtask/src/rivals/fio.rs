@@ -3,9 +3,11 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use scrim_bench::{SeriesId, Study, Turn, turns};
 use serde_json::Value;
 
 use super::contender::Target;
+use super::options::announce;
 use super::programs::FIO;
 use super::room::Room;
 use super::server::uri_of;
@@ -176,6 +178,34 @@ pub(super) fn parse(output: &[u8]) -> Option<Moved> {
             / 1e3,
     };
     (moved.bytes > 0.0).then_some(moved)
+}
+
+/// Runs all loads on the first `size` bytes of all targets, in turns: once to warm up, then in each round. Records the
+/// rates in MB/s, of each target in its own series, one for each load. `times` are those of a warm-up and of a turn.
+pub(super) fn take_turns(
+    room: &Room,
+    study: &mut Study,
+    sides: &[(&Target, &[SeriesId])],
+    loads: &[Load],
+    size: u64,
+    [warm_up, time]: [Duration; 2],
+) -> Result<(), Error> {
+    let run = |turn: Turn, time| {
+        room.check()?;
+        let (target, _) = sides[turn.contender];
+        loads[turn.load].run(room, target, size, time, None)
+    };
+    eprintln!("warming up");
+    for turn in turns(1, loads.len(), sides.len()) {
+        run(turn, warm_up)?;
+    }
+    for turn in turns(study.rounds(), loads.len(), sides.len()) {
+        announce(turn, study.rounds());
+        let moved = run(turn, time)?;
+        let (_, rates) = sides[turn.contender];
+        study.record(rates[turn.load], moved.bytes_per_second / 1e6);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

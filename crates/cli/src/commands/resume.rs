@@ -26,8 +26,7 @@ pub(crate) fn luks_suspend(args: &OpenNameArgs) -> Result<(), CliError> {
 
 /// Gives the key back that [`luks_suspend`] has destroyed, as cryptsetup's command does.
 pub(crate) fn luks_resume(args: &LuksResumeArgs) -> Result<(), CliError> {
-    let key_taker = args.link_vk_to_keyring.as_ref().map(KeyTaker::find);
-    let key_taker = key_taker.transpose()?;
+    let key_taker = KeyTaker::asked_for(args.link_vk_to_keyring.as_ref())?;
     let open = match RunningVolume::named(&args.on.name)? {
         RunningVolume::Scrim(client) => client.status()?,
         RunningVolume::Kernel(volume) => {

@@ -22,8 +22,7 @@ pub(crate) fn check(
     wanted: LuksType,
     tries_keyrings: bool,
 ) -> Result<(), CliError> {
-    let key_taker = args.link_vk_to_keyring.as_ref().map(KeyTaker::find);
-    let key_taker = key_taker.transpose()?;
+    let key_taker = KeyTaker::asked_for(args.link_vk_to_keyring.as_ref())?;
     let (backend, luks) = read_header(&args.on)?;
     check_type(luks.header(), wanted, backend.path())?;
     let image = args.on.header_path().display().to_string();

@@ -96,8 +96,12 @@ pub(crate) struct DueLink {
 }
 
 impl KeyTaker {
-    /// Finds the keyring, so that a wrong one is refused before a passphrase is asked for.
-    pub(crate) fn find(link: &KeyLink) -> Result<Self, CliError> {
+    /// Finds the keyring that options name, if they do, so that a wrong one is refused before a passphrase is asked for.
+    pub(crate) fn asked_for(link: Option<&KeyLink>) -> Result<Option<Self>, CliError> {
+        link.map(Self::find).transpose()
+    }
+
+    fn find(link: &KeyLink) -> Result<Self, CliError> {
         let keyring = serial(&link.keyring)
             .and_then(|keyring| Ok((keyring, keyring.kind()?)))
             .map_err(|error| refused(link, format_args!("no such keyring: {error}")))?;

@@ -174,7 +174,7 @@ pub(crate) fn from_luks(wanted: &Wanted) -> Result<Opened, CliError> {
 
 /// Unlocks a LUKS volume, asking for its passphrase.
 pub(crate) fn unlock_luks(wanted: &Wanted) -> Result<UnlockedVolume, CliError> {
-    let key_taker = wanted.link.map(KeyTaker::find).transpose()?;
+    let key_taker = KeyTaker::asked_for(wanted.link)?;
     let VolumePlace { name, is_sif } = place_of(wanted.image, wanted.luks.window)?;
     let image = absolute(&name)?;
     if !is_remote(&image) {

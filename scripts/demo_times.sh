@@ -31,12 +31,13 @@ for ((run = 1; run <= runs; run++)); do
     make_empty_system "$root" "$project" >&2
     # The times of all processes.
     TIMEFORMAT='%R %U %S'
-    {
-        time enter_empty_system "$root" make demo > "$place/log" 2>&1 || {
-            tail -n 30 "$place/log" >&2
-            exit 1
-        }
-    } 2> "$place/times"
+    ended=0
+    { time enter_empty_system "$root" make demo > "$place/log" 2>&1; } 2> "$place/times" || ended=$?
+    if [ "$ended" != 0 ]; then
+        echo "run $run: make demo ended with $ended; the end of what it printed:" >&2
+        tail -n 30 "$place/log" >&2
+        exit 1
+    fi
     crates=$(du -sb "$root/root/.cargo/registry"/{cache,index} | awk '{ total += $1 } END { printf "%.0f", total / 1e6 }')
     awk -v run="$run" -v apt="$(fetched_by_apt "$place/log")" -v crates="$crates" \
         '{ printf "| %d | %.1f | %.1f | %d MB | %d MB |\n", run, $1 / 60, ($2 + $3) / 60, apt, crates }' "$place/times"

@@ -3,6 +3,7 @@
 
 mod affected;
 mod comments;
+mod failures;
 mod git;
 mod manifests;
 mod record;
@@ -69,7 +70,7 @@ pub(crate) fn ci(args: &CiArgs) -> Result<ExitCode, Error> {
         } else {
             None
         };
-        failed |= run.is_some_and(|run| !run.passed);
+        failed |= run.as_ref().is_some_and(|run| !run.passed);
         entries.push(Entry { stage, choice, run });
     }
     run::report(Duration::from_secs(args.set_up), &entries);
@@ -97,7 +98,7 @@ pub(crate) fn nightly(args: &NightlyArgs) -> Result<ExitCode, Error> {
     for stage in stages {
         let run = run::run(stage)?;
         // A run of hours that is interrupted has recorded what it did.
-        record::store(&[row(stage, &commit, run)?], &names)?;
+        record::store(&[row(stage, &commit, &run)?], &names)?;
         let choice = Choice::Always;
         entries.push(Entry {
             stage,
@@ -109,7 +110,7 @@ pub(crate) fn nightly(args: &NightlyArgs) -> Result<ExitCode, Error> {
     println!("recorded in {}", record::STORED);
     let failed = entries
         .iter()
-        .any(|entry| entry.run.is_some_and(|run| !run.passed));
+        .any(|entry| entry.run.as_ref().is_some_and(|run| !run.passed));
     Ok(ExitCode::from(u8::from(failed)))
 }
 
@@ -139,7 +140,7 @@ fn committed() -> Result<String, Error> {
     }
 }
 
-fn row(stage: &Stage, commit: &str, run: Run) -> Result<Row, Error> {
+fn row(stage: &Stage, commit: &str, run: &Run) -> Result<Row, Error> {
     let date = Command::new("date").args(["-u", "+%F"]).output();
     let date = date.doing(|| "run date".to_owned())?.stdout;
     let result = if run.passed {

@@ -1,11 +1,13 @@
 //! Runs stages one after the other, and prints what each took.
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use super::affected::Choice;
+use super::failures::Output;
 use super::stages::Stage;
 use crate::cargo::workspace_root;
 use crate::error::{Doing, Error};
@@ -21,10 +23,12 @@ const OF_CARGO: [&str; 5] = [
 ];
 
 /// End of a stage that has run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) passed: bool,
     pub(crate) usage: Usage,
+    /// Lists of the tests that failed; empty on a terminal, whose user has seen them.
+    pub(crate) failures: String,
 }
 
 /// A stage in the table of a run.
@@ -55,12 +59,23 @@ pub(crate) fn run(stage: &Stage) -> Result<Run, Error> {
             command.env_remove(name);
         }
     }
+    let output = if io::stdout().is_terminal() {
+        None
+    } else {
+        Some(Output::of(&mut command, io::stdout()).doing(|| "make a pipe".to_owned())?)
+    };
     let (status, usage) = usage::measure(&mut command)?;
+    drop(command);
+    let failures = output.map(Output::failures).unwrap_or_default();
     let passed = status.success();
     if !passed {
         println!("== {} failed: {status}", stage.name);
     }
-    Ok(Run { passed, usage })
+    Ok(Run {
+        passed,
+        usage,
+        failures,
+    })
 }
 
 /// Our `PATH`, behind the folder of this program.
@@ -72,7 +87,8 @@ fn path() -> Result<OsString, Error> {
     std::env::join_paths(folders).map_err(|error| Error::program("PATH", error.to_string()))
 }
 
-/// Prints a table of all stages: minutes on the clock and of processors, or why a stage was not run.
+/// Prints a table of all stages: minutes on the clock and of processors, or why a stage was not run. The lists of tests
+/// that failed follow.
 pub(crate) fn report(set_up: Duration, entries: &[Entry]) {
     let line = |name: &str, wall: &str, processors: &str, note: &str| {
         let line = format!("{name:<20}{wall:>8}{processors:>11}  {note}");
@@ -103,6 +119,14 @@ pub(crate) fn report(set_up: Duration, entries: &[Entry]) {
         }
     }
     line("total", &minutes(wall), &minutes(processors), "");
+    for Entry { stage, run, .. } in entries {
+        if let Some(run) = run
+            && !run.passed
+            && !run.failures.is_empty()
+        {
+            println!("\n== {}, once more\n{}", stage.name, run.failures);
+        }
+    }
 }
 
 /// Minutes with one decimal.

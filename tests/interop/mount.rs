@@ -8,6 +8,9 @@ use crate::support::{Background, Place, have, is_root, may, noise, scrim, succee
 
 pub(crate) const CHEAP: &str = "--key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 
+/// Words of `scrim umount` for a file system that another mount namespace keeps at work.
+pub(crate) const ELSEWHERE: &str = "still mounted in another mount namespace";
+
 /// A volume with a file system, and a directory to mount it on, which is free again when this is dropped.
 pub(crate) struct Disk(pub(crate) Place);
 
@@ -48,7 +51,16 @@ impl Disk {
     }
 
     pub(crate) fn unmount(&self) {
-        succeeded("umount", &self.try_unmount());
+        let output = self.try_unmount();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(5) && said.contains(ELSEWHERE) {
+            // Any program of this machine that makes a mount namespace meanwhile takes a copy of the mount into it.
+            println!("{said}");
+            let is_closed = || self.0.scrim(["list"]).is_empty();
+            wait_until("the other namespace has gone", is_closed);
+        } else {
+            succeeded("umount", &output);
+        }
         assert!(!self.is_mounted());
         assert_eq!(self.0.scrim(["list"]), "");
     }

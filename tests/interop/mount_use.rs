@@ -1,10 +1,11 @@
 //! Use of a mounted volume by others: other users, other mounts, other commands, and folders that move meanwhile.
 
 use std::fs::{self, Permissions};
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Output, Stdio};
 
-use crate::mount::{Disk, root_may_mount, server};
+use crate::mount::{Disk, ELSEWHERE, root_may_mount, server};
 use crate::support::{Background, have, scrim, wait_until};
 
 const EXT4: &str = "mkfs.ext4 -q -b 4096";
@@ -234,6 +235,32 @@ fn a_volume_is_closed_when_its_last_client_leaves_after_the_mount() {
     drop(client.0.stdin.take());
     client.0.wait().unwrap();
     wait_until("the volume is closed", || disk.0.scrim(["list"]).is_empty());
+}
+
+/// A program that makes a mount namespace of its own takes a copy of each mount into it, and may not know.
+#[test]
+fn a_copy_of_a_mount_in_another_namespace_is_named() {
+    if !root_may_mount() {
+        return;
+    }
+    let disk = Disk::new("64M", EXT4);
+    disk.mount("--method kernel");
+    let mut keeper = disk.0.command("unshare");
+    keeper.args("--mount --propagation private sh -c".split(' '));
+    keeper.args(["echo; exec sleep 300"]).stdout(Stdio::piped());
+    let mut keeper = Background::start(&mut keeper);
+    let mut line = [0];
+    let said = keeper.0.stdout.take().unwrap().read_exact(&mut line);
+    said.unwrap();
+    let said = refused(&disk, "umount mnt", 5);
+    assert!(said.contains(ELSEWHERE), "{said}");
+    let name = format!("(process {})", keeper.0.id());
+    assert!(said.contains(&name), "{said}");
+    drop(keeper);
+    let is_closed = || disk.0.scrim(["list"]).is_empty();
+    wait_until("the volume is closed", is_closed);
+    disk.mount("--method kernel");
+    disk.unmount();
 }
 
 /// A volume that answers nothing does not hold up commands on another one.

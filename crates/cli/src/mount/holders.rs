@@ -14,9 +14,27 @@ const NAMED_MAX: usize = 5;
 /// Reads links in `/proc` and nothing under the directory, so that a file system that hangs cannot hold this up.
 /// Processes of other users show themselves to root only.
 pub(super) fn named(directory: &Path) -> String {
-    let found: Vec<_> = processes()
-        .filter(|process| uses(process, directory))
-        .collect();
+    let found = processes().filter(|process| uses(process, directory));
+    list(found)
+}
+
+/// Names a process of each other mount namespace in which there is a mount on `directory`, a path without links; empty if
+/// none is to be seen. Such a namespace had its copy of the mount when it was made, which keeps the file system at work.
+///
+/// Processes of other users show themselves to root only.
+pub(super) fn in_other_namespaces(directory: &Path) -> String {
+    let point = escaped(directory);
+    let ours = namespace(Path::new("/proc/self"));
+    let mut seen = BTreeSet::from([ours]);
+    let found = processes().filter(|process| {
+        let table = fs::read(process.join("mountinfo")).unwrap_or_default();
+        has_mount(&table, &point) && seen.insert(namespace(process))
+    });
+    list(found)
+}
+
+fn list(found: impl Iterator<Item = PathBuf>) -> String {
+    let found: Vec<_> = found.collect();
     let mut names: Vec<_> = found
         .iter()
         .take(NAMED_MAX)
@@ -50,6 +68,33 @@ fn shared_file(line: &[u8]) -> Option<&Path> {
     rights
         .ends_with(b"s")
         .then(|| Path::new(OsStr::from_bytes(&line[start..])))
+}
+
+/// The mount namespace of a process, by the link that the kernel shows.
+fn namespace(process: &Path) -> Option<PathBuf> {
+    fs::read_link(process.join("ns/mnt")).ok()
+}
+
+/// Returns whether a table of mounts (`proc(5)`, `mountinfo`) has a mount on `point`; the root of another namespace may
+/// lie above.
+fn has_mount(table: &[u8], point: &[u8]) -> bool {
+    let mut lines = table.split(|&byte| byte == b'\n');
+    lines.any(|line| {
+        let field = line.split(|&byte| byte == b' ').nth(4);
+        field.is_some_and(|field| field.ends_with(point))
+    })
+}
+
+/// A path as the table of mounts has it.
+fn escaped(path: &Path) -> Vec<u8> {
+    let mut field = Vec::new();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => field.extend(format!("\\{byte:03o}").into_bytes()),
+            _ => field.push(byte),
+        }
+    }
+    field
 }
 
 /// Folders of processes in `/proc`.
@@ -100,5 +145,15 @@ mod tests {
         assert_eq!(file(&shared.replace("rw-s", "rw-p")), None);
         assert_eq!(file("7f00-7f10 rw-s 00000000 00:00 0"), None);
         assert_eq!(file(""), None);
+    }
+
+    #[test]
+    fn mounts_are_found_in_a_table_of_another_namespace() {
+        let table = b"22 1 0:20 / / rw - overlay overlay rw\n\
+            30 22 7:0 / /host/mnt/a\\040b rw - ext4 /dev/loop0 rw\nbroken\n";
+        let has = |path: &str| has_mount(table, &escaped(Path::new(path)));
+        assert!(has("/mnt/a b"));
+        assert!(!has("/mnt/a"));
+        assert!(!has("/mnt/a\\b"));
     }
 }

@@ -257,13 +257,22 @@ impl MountedVolume {
 
     /// The error of a mount that is gone from its directory, while something still has its file system.
     fn is_held(&self) -> CliError {
+        let directory = &self.status.directory;
+        let by = match holders::in_other_namespaces(directory) {
+            names if names.is_empty() => {
+                "still in use, by programs that had files open when it was detached or for data that the storage does not \
+                 take; end the programs,"
+                    .to_owned()
+            }
+            names => format!(
+                "still mounted in another mount namespace, that of {names}; end what runs there,"
+            ),
+        };
+        let directory = directory.display();
         CliError::new(
             Exit::Busy,
             format!(
-                "{} is unmounted there, but the file system is still in use: by programs that had files open when it was \
-                 detached, in another mount namespace, or for data that the storage does not take; end the programs, or \
-                 give up what is not written with --force",
-                self.status.directory.display()
+                "{directory} is unmounted there, but the file system is {by} or give up what is not written with --force"
             ),
         )
     }

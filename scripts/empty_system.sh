@@ -35,6 +35,8 @@ make_empty_system() {
     mmdebstrap --quiet --variant=minbase --include=ca-certificates,git,make --aptopt="$root.conf" \
         bookworm "$root" "${sources[@]}"
     rm "$root.conf"
+    # Installers make it, and fusermount3 needs it.
+    ln -sf ../proc/self/mounts "$root/etc/mtab"
     configure "$root"
     git clone --quiet "$2" "$root/root/scrim"
 }

@@ -29,7 +29,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
         "scrim-backend",
         &["scrim-sys", "scrim-nbd", "scrim-rbd", "scrim-seeded"],
     ),
-    ("scrim-nbd", &["scrim-foreign", "scrim-pem"]),
+    ("scrim-nbd", &["scrim-crypt", "scrim-foreign", "scrim-pem"]),
     ("scrim-pem", &["scrim-sys"]),
     ("scrim-ext4", &[]),
     ("scrim-figures", &[]),

@@ -299,8 +299,16 @@ fn files_that_cannot_be_used_are_named_with_what_is_wrong() {
     assert!(error.to_string().contains("no DNS name"), "{error}");
 }
 
-/// A client of rustls alone, whose keys can be taken out after the handshake.
-fn open_client(directory: &Path, tls12: bool) -> UnbufferedClientConnection {
+/// So short that every handshake message comes in many records.
+const MANY: Option<usize> = Some(64);
+
+/// A client of rustls alone, whose keys can be taken out after the handshake. Its records have `fragment` bytes at most.
+fn open_client(
+    directory: &Path,
+    provider: Arc<CryptoProvider>,
+    tls12: bool,
+    fragment: Option<usize>,
+) -> UnbufferedClientConnection {
     let own = rustls::sign::SingleCertAndKey::from(
         files::certified_key(
             &directory.join("client-cert.pem"),
@@ -309,14 +317,13 @@ fn open_client(directory: &Path, tls12: bool) -> UnbufferedClientConnection {
         .unwrap(),
     );
     let version = if tls12 { &TLS12 } else { &TLS13 };
-    let mut config = ClientConfig::builder_with_provider(provider())
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[version])
         .unwrap()
         .with_root_certificates(files::roots(&directory.join("ca-cert.pem")).unwrap())
         .with_client_cert_resolver(Arc::new(own));
     config.enable_secret_extraction = true;
-    // Every handshake message comes in many records.
-    config.max_fragment_size = Some(64);
+    config.max_fragment_size = fragment;
     UnbufferedClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap()
 }
 
@@ -341,7 +348,7 @@ fn handshakes_in_small_pieces_work_in_both_versions() {
         (false, "TLSv1.3", "TLS_AES_128_GCM_SHA256"),
         (true, "TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
     ] {
-        let mut client = Session::client(open_client(directory.path(), tls12));
+        let mut client = Session::client(open_client(directory.path(), provider(), tls12, MANY));
         let mut server = server_tls(directory.path()).session().unwrap();
         assert_eq!(server.protection(), None);
         carry(&mut client, &mut server);
@@ -351,12 +358,103 @@ fn handshakes_in_small_pieces_work_in_both_versions() {
     }
 }
 
+/// Carries `data` from one side to the other, and returns what arrives; `change` has the records between them.
+fn send(
+    from: &mut Session,
+    to: &mut Session,
+    data: &[u8],
+    change: impl Fn(&mut [u8]),
+) -> Result<Vec<u8>, TlsError> {
+    let (mut outgoing, mut incoming) = (Wire::to_send(), Wire::to_receive());
+    let (mut arrived, mut plain) = (Vec::new(), vec![0; 64 << 10]);
+    let mut rest = data;
+    while !rest.is_empty() {
+        let sealed = from.seal(rest, &mut outgoing)?;
+        rest = &rest[sealed..];
+        while !outgoing.filled().is_empty() {
+            let spare = incoming.spare();
+            let len = outgoing.filled().len().min(spare.len());
+            spare[..len].copy_from_slice(&outgoing.filled()[..len]);
+            change(&mut spare[..len]);
+            incoming.advance(len);
+            outgoing.consume(len);
+            loop {
+                let opened = to.open(&mut incoming, &mut plain)?;
+                arrived.extend(&plain[..opened]);
+                if opened == 0 {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(arrived)
+}
+
+/// A side of AWS-LC alone, with one suite of AES-GCM after the other, for which the certificates have a key.
+#[test]
+fn each_suite_agrees_with_aws_lc_and_refuses_changed_records() {
+    let directory = directory();
+    let theirs = aws_lc_rs::default_provider();
+    let suites = theirs.cipher_suites.iter().filter(|suite| {
+        let name = format!("{:?}", suite.suite());
+        name.contains("GCM") && !name.contains("RSA")
+    });
+    let mut seen = 0;
+    for &suite in suites {
+        let provider = Arc::new(CryptoProvider {
+            cipher_suites: vec![suite],
+            ..theirs.clone()
+        });
+        let connect = || {
+            let tls12 = suite.tls13().is_none();
+            let connection = open_client(directory.path(), Arc::clone(&provider), tls12, None);
+            let mut client = Session::client(connection);
+            let mut server = server_tls(directory.path()).session().unwrap();
+            carry(&mut client, &mut server);
+            let agreed = server.protection().unwrap().suite;
+            assert!(format!("{:?}", suite.suite()).ends_with(agreed.trim_start_matches("TLS")));
+            (client, server)
+        };
+        let (mut client, mut server) = connect();
+        let mut random = Random::new(seen);
+        for len in [1, 15, 16, 17, 1000, 16_384, 16_385, 100_000] {
+            let mut data = vec![0; len];
+            random.fill(&mut data);
+            assert!(send(&mut client, &mut server, &data, |_| {}).unwrap() == data);
+            assert!(send(&mut server, &mut client, &data, |_| {}).unwrap() == data);
+        }
+        // Any byte behind the header of a record, the part of the nonce that is sent among them.
+        for at in [5, 12, 13, 40, 110] {
+            let (mut client, mut server) = connect();
+            let data = vec![7; 100];
+            let refused = send(&mut client, &mut server, &data, |records| records[at] ^= 1);
+            assert!(refused.is_err(), "{suite:?}, byte {at}");
+            let answered = send(&mut server, &mut client, &data, |records| records[at] ^= 1);
+            assert!(answered.is_err(), "{suite:?}, byte {at}");
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 4);
+}
+
+#[test]
+fn rustls_changes_a_key_before_its_last_record() {
+    for suite in suites::tls13().chain(suites::tls12()) {
+        let limit = match suite {
+            rustls::SupportedCipherSuite::Tls13(suite) => suite.common.confidentiality_limit,
+            rustls::SupportedCipherSuite::Tls12(suite) => suite.common.confidentiality_limit,
+        };
+        assert!(limit > 1 << 23);
+        assert!(limit < scrim_crypt::stream::Aead::Aes128Gcm.records_max());
+    }
+}
+
 /// Part of a handshake message after the handshake: rustls would look for the rest in a buffer that
 /// is not there any more.
 #[test]
 fn a_message_in_pieces_after_the_handshake_ends_the_connection() {
     let directory = directory();
-    let mut client = Session::client(open_client(directory.path(), false));
+    let mut client = Session::client(open_client(directory.path(), provider(), false, MANY));
     let mut server = server_tls(directory.path()).session().unwrap();
     carry(&mut client, &mut server);
     let session::Side::Client(client) = client.side else {

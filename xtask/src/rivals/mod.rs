@@ -14,11 +14,13 @@ mod growth;
 mod image;
 mod memory;
 mod nbd;
+mod nbds;
 mod options;
 mod programs;
 mod remote;
 mod room;
 mod scrim;
+mod serial;
 mod serve;
 mod server;
 mod store;
@@ -49,6 +51,8 @@ enum Rival {
     Unlock(unlock::Args),
     /// Six loads on a volume served over NBD, beside qemu-nbd and nbdkit
     Nbd(nbd::Args),
+    /// Long requests on a volume served over NBD under TLS, beside nbdkit
+    Nbds(nbds::Args),
     /// Volumes on an NBD server, near and far, beside that server as it is
     Remote(remote::Args),
     /// Volumes on images of a Ceph cluster, beside the images as they are and librbd's own encryption
@@ -84,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let (report, json) = match &args.rival {
         Some(Rival::Unlock(args)) => (unlock::run(args)?, args.common.json),
         Some(Rival::Nbd(args)) => (nbd::run(args)?, args.common.json),
+        Some(Rival::Nbds(args)) => (nbds::run(args)?, args.common.json),
         Some(Rival::Remote(args)) => (remote::run(args)?, args.common.json),
         Some(Rival::Ceph(args)) => (ceph::run(args)?, args.common.json),
         Some(Rival::Transfer(args)) => (transfer::run(args)?, args.common.json),
@@ -115,6 +120,7 @@ fn print(report: &Report, json: bool) {
 fn list() {
     list_promises("unlock", unlock::promises());
     list_promises("nbd", nbd::promises());
+    list_promises("nbds", nbds::promises());
     list_promises("remote", remote::promises());
     list_promises("ceph", ceph::promises());
     list_promises("transfer", transfer::promises());

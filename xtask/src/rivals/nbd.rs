@@ -21,6 +21,7 @@ use super::options::{Common, Ours, announce};
 use super::programs::{CRYPTSETUP, FIO, NBDCOPY, NBDKIT, QEMU_NBD, machine};
 use super::room::Room;
 use super::scrim;
+use super::serial::CipherAlone;
 use super::server::uri_of;
 use crate::error::{Doing, Error};
 
@@ -73,6 +74,10 @@ const COMPARISONS: [(&str, Contender, Figure); 8] = [
     ("vs_disk", DISK, Figure::Rate),
 ];
 
+/// End of the name of the ratio of processor time to that of the plain path and the cipher, one after the other, for
+/// long requests; and its target.
+const SERIAL: (&str, f64) = ("cpu_of_serial_bound", 0.95);
+
 /// A figure that is measured for each load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figure {
@@ -102,9 +107,11 @@ fn target(load: &Load, end: &str) -> Option<f64> {
 /// Each ratio with its target.
 pub(super) fn promises() -> impl Iterator<Item = (String, Option<f64>)> {
     LOADS.iter().flat_map(|load| {
-        COMPARISONS
+        let compared = COMPARISONS
             .iter()
-            .map(|(end, ..)| (format!("nbd_{}_{end}", load.name), target(load, end)))
+            .map(|(end, ..)| (*end, target(load, end)));
+        let serial = load.is_long().then_some((SERIAL.0, Some(SERIAL.1)));
+        (compared.chain(serial)).map(|(end, target)| (format!("nbd_{}_{end}", load.name), target))
     })
 }
 
@@ -169,6 +176,14 @@ fn compare(study: &mut Study, running: &[Running], loads: &[Load], args: &Args) 
                 study.ratio(&name, ours, peer, target(load, end));
             }
         }
+        let side = |wanted: Contender| running.iter().find(|side| side.contender == wanted);
+        if let (Some(ours), Some(plain)) = (side(SCRIM_LUKS), side(SCRIM_PLAIN))
+            && let Some(bound) = plain.series[index].serial
+        {
+            let (end, target) = SERIAL;
+            let name = format!("{prefix}nbd_{}_{end}", load.name);
+            study.ratio(&name, ours.series[index].cpu, bound, Some(target));
+        }
     }
 }
 
@@ -208,6 +223,7 @@ fn measure(
         side.take_turn(room, study, &client, &loads[turn.load], WARM_UP)?;
     }
     let time = Duration::from_secs_f64(args.seconds);
+    let mut cipher = CipherAlone::new()?;
     for turn in turns(study.rounds(), loads.len(), running.len()) {
         announce(turn, study.rounds());
         let side = &mut running[turn.contender];
@@ -217,6 +233,9 @@ fn measure(
             study.record(series.rate, rate);
             study.record(series.cpu, cpu);
             study.record(series.p99, p99);
+            if let Some(serial) = series.serial {
+                study.record(serial, cpu + cipher.cost(loads[turn.load].writes()));
+            }
         }
     }
     Ok(())
@@ -242,6 +261,8 @@ struct LoadSeries {
     rate: SeriesId,
     cpu: SeriesId,
     p99: SeriesId,
+    /// Processor time of this plain path and the cipher alone, one after the other.
+    serial: Option<SeriesId>,
 }
 
 impl LoadSeries {
@@ -291,6 +312,8 @@ impl Running {
                 rate: study.series(name.clone(), "MB/s", Better::Higher, workload.clone()),
                 cpu: lower(study, "cpu", "CPU s/GB"),
                 p99: lower(study, "p99", "µs"),
+                serial: (contender == SCRIM_PLAIN && load.is_long())
+                    .then(|| lower(study, "and_cipher_cpu", "CPU s/GB")),
             }
         });
         Self {
@@ -435,7 +458,7 @@ mod tests {
     #[test]
     fn every_ratio_has_its_name_and_target() {
         let promises: Vec<_> = promises().collect();
-        assert_eq!(promises.len(), 48);
+        assert_eq!(promises.len(), 50);
         for (name, expected) in [
             ("nbd_randread4k_qd1_vs_qemu_luks", Some(4.0)),
             ("nbd_write1m_qd4_vs_qemu_luks", Some(8.0)),
@@ -447,6 +470,7 @@ mod tests {
             ("nbd_write1m_qd4_cpu_encrypted_vs_plain", Some(0.85)),
             ("nbd_randread4k_qd1_p99_encrypted_vs_plain", Some(0.9)),
             ("nbd_read1m_qd4_p99_encrypted_vs_plain", None),
+            ("nbd_write1m_qd4_cpu_of_serial_bound", Some(0.95)),
         ] {
             let found = promises.iter().find(|(ratio, _)| ratio == name).unwrap();
             assert_eq!(found.1, expected, "{name}");

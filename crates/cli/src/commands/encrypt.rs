@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use scrim_backend::{Access, Backend, FileBackend};
+use scrim_backend::{Access, Backend};
 use scrim_crypt::SectorSize;
 use scrim_figures::Size;
 use scrim_luks::{HeaderError, Layout, Placement};
@@ -19,7 +19,7 @@ use crate::luks::new_volume::{NewVolume, refused};
 use crate::luks::unlock::{Asking, unlock};
 use crate::process::interruption::Interruption;
 use crate::signature::{Contents, Survey};
-use crate::storage::{demand_local, demand_whole};
+use crate::storage::{Manner, Storage, demand_whole, is_remote};
 use crate::terminal::confirm::Question;
 use crate::terminal::progress::Display;
 use crate::terminal::{note, same_command, shell_word};
@@ -36,7 +36,6 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
             "LUKS1 cannot say that an encryption is not finished; leave --type out",
         ));
     }
-    demand_local(image, "encrypt --in-place")?;
     demand_whole(image, "encrypt --in-place")?;
     let new = NewVolume::asked_for(&args.format)?;
     let backend = Arc::new(undone(image)?);
@@ -58,8 +57,11 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
 
 /// Opens the image, and puts it back into its state where an earlier run did not get beyond its
 /// beginning.
-fn undone(image: &Path) -> Result<FileBackend, CliError> {
-    let backend = FileBackend::open(image, Access::ReadWrite)?;
+fn undone(image: &Path) -> Result<Storage, CliError> {
+    let backend = match is_remote(image) {
+        true => Storage::open_to_write(image, Manner::default())?,
+        false => Storage::open(image, Access::ReadWrite)?,
+    };
     let undone = undo(&backend).map_err(|error| in_place_error(error, image))?;
     if let Some(original) = undone {
         backend.cut(original)?;
@@ -75,10 +77,11 @@ fn undone(image: &Path) -> Result<FileBackend, CliError> {
 fn begin(
     args: &EncryptArgs,
     new: &NewVolume<'_>,
-    backend: &Arc<FileBackend>,
+    backend: &Arc<Storage>,
 ) -> Result<(InPlace, Interruption), CliError> {
     let image = args.format.image.as_path();
     check_raw(&**backend, image)?;
+    backend.check_new_header()?;
     new.warn();
     let size = backend.info().size;
     let shift = new.data_offset.unwrap_or(DATA_OFFSET);
@@ -107,7 +110,7 @@ fn begin(
 /// Makes a file longer and writes the header, all under one lock, so that nothing changes before the header is there
 /// and everything can be put back if a step fails.
 fn write_beginning(
-    backend: &Arc<FileBackend>,
+    backend: &Arc<Storage>,
     room: Room,
     prepared: Prepared,
 ) -> Result<InPlace, CliError> {
@@ -131,7 +134,7 @@ fn write_beginning(
 /// Divides the device as it is to be meanwhile.
 fn room(
     args: &EncryptArgs,
-    backend: &FileBackend,
+    backend: &Storage,
     shift: u64,
     sector_size: SectorSize,
 ) -> Result<Room, CliError> {
@@ -145,7 +148,7 @@ fn room(
                  what the header takes, twice, and a record"
             ))
         }),
-        None if !backend.is_device() => Room::in_file(size, shift, sector)
+        None if backend.is_whole_file() => Room::in_file(size, shift, sector)
             .ok_or_else(|| CliError::usage(format!("{image} cannot be extended"))),
         None => Err(CliError::usage(format!(
             "{image} cannot be extended; make the file system on it {spare} bytes shorter, and \
@@ -173,7 +176,7 @@ fn confirm(args: &EncryptArgs, holds: Contents, room: Room) -> Result<(), CliErr
 
 fn go_on(
     args: &EncryptArgs,
-    backend: &Arc<FileBackend>,
+    backend: &Arc<Storage>,
     luks: LuksDevice,
     encrypted: &LuksDevice,
 ) -> Result<(InPlace, Interruption), CliError> {
@@ -194,7 +197,7 @@ fn go_on(
 #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
 fn finish(
     args: &EncryptArgs,
-    backend: &FileBackend,
+    backend: &Storage,
     mut begun: InPlace,
     interruption: &Interruption,
 ) -> Result<ExitCode, CliError> {

@@ -186,6 +186,25 @@ impl Storage {
         }
     }
 
+    /// Makes a file longer: see [`FileBackend::grow`]. Other storage keeps its size.
+    pub(crate) fn grow(&self, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
+        match self {
+            Self::Local(file) => file.grow(offset, bytes),
+            Self::Remote(server, _) => {
+                let durability = Durability::Durable;
+                server.backend().write_at(offset, bytes, durability)
+            }
+        }
+    }
+
+    /// Cuts a whole file: see [`FileBackend::cut`]. Other storage keeps its size.
+    pub(crate) fn cut(&self, len: u64) -> Result<(), BackendError> {
+        match self {
+            Self::Local(file) => file.cut(len),
+            Self::Remote(..) => Ok(()),
+        }
+    }
+
     /// State of storage on a server; `None` for local storage.
     pub(crate) fn server_state(&self) -> Option<ServerState> {
         match self {
@@ -225,7 +244,7 @@ pub(crate) fn demand_whole(image: &Path, command: &str) -> Result<(), CliError> 
         return Ok(());
     }
     Err(CliError::usage(format!(
-        "{}: {command} takes whole files and devices only; `scrim format` makes a volume there, and \
+        "{}: {command} takes whole images and devices only; `scrim format` makes a volume there, and \
          `scrim open` opens it, then copy with nbdcopy",
         image.display()
     )))

@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use scrim_backend::{Backend, Durability};
 use scrim_luks::{FormatError, Formatted, Header, Placement, Underway, VolumeKey, luks2};
-use scrim_sys::memory::{DataBuffer, SecretBytes};
+use scrim_sys::memory::SecretBytes;
 
 use crate::data_path::DataPath;
 use crate::header_session::HeaderSession;
@@ -53,7 +53,7 @@ use crate::volume::Volume;
 pub use error::{InPlaceError, Keep};
 use filling::Filling;
 use marks::Marks;
-use pieces::{PIECE, pieces};
+use pieces::for_each;
 use record::{Record, Stage};
 pub use room::Room;
 use start::Start;
@@ -223,12 +223,11 @@ impl InPlace {
         } else {
             start
         };
-        let mut buffer = DataBuffer::zeroed(PIECE);
-        for (at, len) in pieces(end - start) {
-            let piece = &mut buffer[..len];
+        // A stretch is as long as the way that it moves, or shorter: no piece is written over another.
+        for_each(&*self.backend, end - start, |at, piece| {
             self.backend.read_at(source + at, piece)?;
-            self.volume.write(start + at, piece, Durability::Cached)?;
-        }
+            Ok(self.volume.write(start + at, piece, Durability::Cached)?)
+        })?;
         self.volume.flush()?;
         let underway = Underway {
             position: start,
@@ -245,15 +244,13 @@ impl InPlace {
     /// When the storage fails. The encryption can be continued later.
     pub fn clean(mut self) -> Result<Encrypted, InPlaceError> {
         while self.advance()? {}
-        let mut buffer = DataBuffer::zeroed(PIECE);
         // What was saved ends at most this far behind where it is, and the volume starts at `shift`.
         let end = (self.underway.saved + record::LEN).min(self.volume.size());
         let left = self.underway.length;
-        for (at, len) in pieces(end.saturating_sub(left)) {
-            let zeros = &mut buffer[..len];
-            zeros.fill(0);
-            self.volume.write(left + at, zeros, Durability::Cached)?;
-        }
+        for_each(&*self.backend, end.saturating_sub(left), |at, piece| {
+            piece.fill(0);
+            Ok(self.volume.write(left + at, piece, Durability::Cached)?)
+        })?;
         self.volume.flush()?;
         Ok(Encrypted(self))
     }

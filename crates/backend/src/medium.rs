@@ -27,7 +27,10 @@ pub enum Medium<'a> {
         blocks: Option<&'a BlockLocks>,
     },
     /// Another machine, or another program: each call waits for an answer.
-    Remote,
+    Remote {
+        /// Bytes of the longest call that becomes one request.
+        longest: usize,
+    },
 }
 
 impl Medium<'_> {

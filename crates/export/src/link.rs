@@ -230,6 +230,14 @@ impl Link {
         self.transmit(Some(data), Some(settled)).map(drop)
     }
 
+    /// Sends as much of that as the socket takes without waiting; `data` is shortened to the part that was not taken.
+    pub(crate) fn try_send_with(&mut self, data: &mut &[u8]) -> Result<(), End> {
+        if self.try_send()? {
+            self.transmit(Some(data), None)?;
+        }
+        Ok(())
+    }
+
     /// Sends what is in the outbox, and gives back the memory that it has [grown](Self::grow) by.
     pub(crate) fn send_kept(&mut self, settled: Settled<'_>) -> Result<(), End> {
         self.send(settled)?;

@@ -32,6 +32,11 @@ pub(crate) fn parts(range: Range, size: usize) -> impl Iterator<Item = Range> {
     pieces(range, if whole { usize::MAX } else { size })
 }
 
+/// Returns the first of the [`pieces`] of a range.
+pub(crate) fn first_piece(range: Range, size: usize) -> Range {
+    pieces(range, size).next().unwrap_or(range)
+}
+
 /// Cuts a range into pieces that end at multiples of `size` (a power of two), the last excepted.
 pub(crate) fn pieces(range: Range, size: usize) -> impl Iterator<Item = Range> {
     let size = size as u64;

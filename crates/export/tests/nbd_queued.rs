@@ -37,3 +37,4 @@ use scrim_volume::queue::Engine;
 
 const ENGINE: Engine = Engine::Plain;
 const PATH: DataPath = DataPath::Queued;
+const REMOTE: bool = false;

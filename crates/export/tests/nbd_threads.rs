@@ -37,3 +37,4 @@ use scrim_volume::queue::Engine;
 
 const ENGINE: Engine = Engine::Threads;
 const PATH: DataPath = DataPath::Auto;
+const REMOTE: bool = false;

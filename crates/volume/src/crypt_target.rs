@@ -288,7 +288,7 @@ impl CryptTarget {
 
     /// Returns whether each call to the backend waits for another program or machine.
     pub(crate) fn is_remote(&self) -> bool {
-        matches!(self.backend.medium(), Medium::Remote)
+        matches!(self.backend.medium(), Medium::Remote { .. })
     }
 
     /// Most bytes of a call to the backend on the inline path.

@@ -28,7 +28,7 @@ impl Backend for Panicking {
     }
 
     fn medium(&self) -> Medium<'_> {
-        Medium::Remote
+        Medium::Remote { longest: 1 << 20 }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {

@@ -224,7 +224,10 @@ impl Backend for RbdBackend {
     }
 
     fn medium(&self) -> Medium<'_> {
-        Medium::Remote
+        // A request for parts of several objects becomes several.
+        Medium::Remote {
+            longest: usize::try_from(self.object_size).unwrap_or(usize::MAX),
+        }
     }
 
     fn measure(&self) -> Result<Info, BackendError> {

@@ -347,7 +347,9 @@ impl Backend for RemoteBackend {
     }
 
     fn medium(&self) -> Medium<'_> {
-        Medium::Remote
+        Medium::Remote {
+            longest: self.piece as usize,
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar};
 use scrim_nbd::client::ReplyError;
 use scrim_nbd::wire::WireError;
 
-/// Most bytes of a reply's buffer that its slot keeps: fresh memory costs more than the copy out of it.
-const KEPT: usize = 256 << 10;
+/// Most bytes of the reply buffers that the slots keep together: fresh memory costs more than the copy out of it.
+const KEPT: usize = 8 << 20;
 
 /// Condition variable that wakes the thread that waits for a reply.
 type Wake = Arc<Condvar>;
@@ -16,6 +16,8 @@ type Wake = Arc<Condvar>;
 #[derive(Default)]
 pub(super) struct PendingReplies {
     slots: Vec<Slot>,
+    /// Number of bytes of the buffers in the slots.
+    kept: usize,
     /// True if a thread receives.
     receiving: bool,
     /// Error by which the connection was lost.
@@ -120,15 +122,19 @@ impl PendingReplies {
         let expected = self.expected(cookie)?;
         let slot = self.index(cookie).and_then(|at| self.slots.get_mut(at));
         let mut buffer = slot.map_or_else(Vec::new, |slot| std::mem::take(&mut slot.buffer));
+        self.kept -= buffer.capacity();
         buffer.resize(expected, 0);
         Ok(buffer)
     }
 
     /// Takes back the buffer of a reply that has been collected.
     pub(super) fn give_back(&mut self, handle: &ReplyHandle, buffer: Vec<u8>) {
-        let slot = self.slots.get_mut(handle.slot as usize);
-        if let Some(slot) = slot.filter(|_| buffer.capacity() <= KEPT) {
-            slot.buffer = buffer;
+        if self.kept + buffer.capacity() > KEPT {
+            return;
+        }
+        if let Some(slot) = self.slots.get_mut(handle.slot as usize) {
+            self.kept += buffer.capacity();
+            self.kept -= std::mem::replace(&mut slot.buffer, buffer).capacity();
         }
     }
 

@@ -134,7 +134,7 @@ impl KdfGuard for Guard<'_> {
 /// Checks whether somebody else may have written a header.
 fn is_elsewhere(backend: &dyn Backend) -> bool {
     match backend.medium() {
-        Medium::Remote => true,
+        Medium::Remote { .. } => true,
         Medium::Memory => false,
         Medium::File { file, .. } => rustix::fs::fstat(file).map_or(true, |found| {
             let is_regular = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();

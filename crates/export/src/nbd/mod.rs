@@ -15,6 +15,7 @@
 
 mod advertised;
 mod error;
+mod gathered;
 pub mod limits;
 mod negotiate;
 mod option;

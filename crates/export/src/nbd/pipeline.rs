@@ -1,8 +1,9 @@
 //! The transmission phase on a [`Queue`]: many requests of one connection are in flight at a time, and
 //! are answered as they complete, in any order.
 //!
-//! Reads and writes go through the queue, in pieces of at most [`SLOT`]; [`Transmission`] executes all other requests,
-//! in between. A long read is answered with one content chunk for each piece, or, where the client
+//! Reads and writes go through the queue, in pieces of at most [`Queue::longest`]; [`Transmission`] executes all other
+//! requests, in between. A long write is cut where its data has been received; one to another machine, where each piece
+//! waits for an answer, is gathered first. A long read is answered with one content chunk for each piece, or, where the client
 //! has not agreed to that, is collected in a buffer of its own first. Back-pressure comes from the
 //! slots: nothing more is received while all of them are in flight.
 //!
@@ -21,6 +22,7 @@ use scrim_sys::memory::DataBuffer;
 use scrim_volume::queue::{Completion, Queue, SLOT, Settled, Slot};
 
 use super::error::{ClientEnd, Entry, Incident, ProtocolError};
+use super::gathered::Gathered;
 use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Request};
 use super::transmission::{Failure, Kept, Transmission};
@@ -30,7 +32,7 @@ use crate::limits;
 use crate::link::{End, Wait};
 use crate::meter::Kind;
 use crate::protocol::Ended;
-use crate::range::{MIN_PIECE, Range, aligned_part, parts};
+use crate::range::{MIN_PIECE, Range, aligned_part, first_piece, pieces};
 use scrim_nbd::wire::REQUEST_HEADER;
 
 /// Serves requests through a queue until the connection ends.
@@ -40,6 +42,8 @@ pub(super) struct Pipeline<'t, 'a> {
     requests: Requests<Transfer<'a>, Failure>,
     /// True once the queue is to be dropped: replies then wait in the outbox, which grows.
     is_yielding: bool,
+    /// Data of the next piece of a write, as far as it has been received, if it is to be longer than [`SLOT`].
+    gathered: Option<Gathered>,
 }
 
 /// A read or write that is carried out in pieces.
@@ -70,6 +74,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             queue,
             requests: Requests::new(),
             is_yielding: false,
+            gathered: None,
         }
     }
 
@@ -123,6 +128,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 left,
                 fua,
                 failure: failure.map(|(failure, _)| failure),
+                gathered: self.gathered.take(),
             },
             Work::Read if left != range => Kept::Read {
                 cookie,
@@ -218,8 +224,18 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     }
 
     fn read(&mut self, request: &Request, range: Range) -> Result<(), End> {
+        let cookie = request.cookie;
+        if range.len as usize <= SLOT {
+            let work = Work::Read;
+            self.requests.enter(Transfer { cookie, work }, range);
+            let slot = self.slot_for(range)?;
+            self.queue
+                .start_read(slot, range.offset, range.len as usize);
+            return Ok(());
+        }
+        let longest = self.queue.longest();
         let in_chunks = self.base.terms.structured && !request.one_chunk;
-        let work = if range.len as usize <= SLOT || in_chunks {
+        let work = if in_chunks || first_piece(range, longest) == range {
             Work::Read
         } else {
             let Some((data, allowance)) = self.base.read_buffer(range.len as usize) else {
@@ -227,10 +243,9 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             };
             Work::BufferedRead(BufferedRead { data, allowance })
         };
-        let cookie = request.cookie;
         self.requests.enter(Transfer { cookie, work }, range);
-        for piece in parts(range, SLOT) {
-            let slot = self.slot_for(piece)?;
+        for piece in pieces(range, longest) {
+            let slot = self.slot_for_any(piece)?;
             self.queue
                 .start_read(slot, piece.offset, piece.len as usize);
         }
@@ -240,6 +255,9 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
         let work = Work::Write { fua };
         self.requests.enter(Transfer { cookie, work }, range);
+        if range.len as usize > SLOT && self.gathers() {
+            return self.write_gathered();
+        }
         while let Some(left) = self.requests.left_to_start() {
             let piece = self.receive_piece(left)?;
             let slot = self.slot_for(piece)?;
@@ -249,6 +267,46 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             self.base.link.count_copy(len);
         }
         Ok(())
+    }
+
+    /// Returns whether long writes are gathered: on a queue with longer requests, if there is memory for that.
+    fn gathers(&mut self) -> bool {
+        let longest = self.queue.longest();
+        if longest > SLOT && self.gathered.is_none() {
+            self.gathered = Gathered::allocate(longest);
+        }
+        self.gathered.is_some()
+    }
+
+    /// Writes a range in the longest pieces that the queue takes, each once all of it has been received.
+    fn write_gathered(&mut self) -> Result<(), End> {
+        while let Some(left) = self.requests.left_to_start() {
+            let piece = first_piece(left, self.queue.longest());
+            let len = piece.len as usize;
+            while let Some(missing) = self.missing(len) {
+                self.receive(missing.min(MIN_PIECE as usize))?;
+                let Some(gathered) = &mut self.gathered else {
+                    return Err(End::Gone);
+                };
+                let inbox = &mut self.base.link.inbox;
+                gathered.put(inbox.take(missing));
+            }
+            let slot = self.slot_for_any(piece)?;
+            let Some(gathered) = &mut self.gathered else {
+                return Err(End::Gone);
+            };
+            gathered.len = 0;
+            let data = &mut gathered.buffer;
+            self.queue.start_write_of(slot, piece.offset, data, len);
+            self.base.link.count_copy(len);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of bytes that are missing from a gathered piece of `len`; `None` if it is complete.
+    fn missing(&self, len: usize) -> Option<usize> {
+        let gathered = self.gathered.as_ref().map_or(0, |gathered| gathered.len);
+        len.checked_sub(gathered).filter(|missing| *missing > 0)
     }
 
     /// Takes a slot for the next piece of a request, waiting for one if all are in flight. The piece counts as started
@@ -263,6 +321,24 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             return Err(End::OtherTable);
         }
         let slot = self.queue.take().ok_or(End::Gone)?;
+        self.requests.start(&slot, piece);
+        Ok(slot)
+    }
+
+    /// As [`slot_for`](Self::slot_for), for a piece that may be longer than [`SLOT`].
+    fn slot_for_any(&mut self, piece: Range) -> Result<Slot, End> {
+        if piece.len as usize <= SLOT {
+            return self.slot_for(piece);
+        }
+        while !self.queue.has_free_long_slot() {
+            let waited = self.queue.wait_for_completion();
+            check(self.base.entry, waited)?;
+            self.answer()?;
+        }
+        if self.is_yielding || !self.queue.try_begin() {
+            return Err(End::OtherTable);
+        }
+        let slot = self.queue.take_long().ok_or(End::Gone)?;
         self.requests.start(&slot, piece);
         Ok(slot)
     }
@@ -309,31 +385,56 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         let len = piece.len as usize;
         let is_last = in_flight.is_done() && in_flight.failure.is_none();
         let request = &mut in_flight.request;
-        if !matches!(request.work, Work::Write { .. }) {
-            self.base.link.count_copy(len);
-        }
         match &mut request.work {
             Work::Write { .. } => Ok(()),
             Work::BufferedRead(read) => {
                 #[allow(clippy::cast_possible_truncation, reason = "within the buffer")]
                 let start = (piece.offset - in_flight.range.offset) as usize;
                 self.queue.collect(slot, &mut read.data[start..start + len]);
+                self.base.link.count_copy(len);
                 Ok(())
             }
             Work::Read => {
                 let last = if is_last { Last::Yes } else { Last::No };
-                self.reserve(REPLY_MAX + len)?;
-                if self.base.terms.structured {
-                    self.base.put(&reply::data(last, request.cookie, piece));
-                } else {
-                    self.base.put(&reply::simple(request.cookie, None));
+                let cookie = request.cookie;
+                if len > SLOT {
+                    return self.send_long(slot, piece, cookie, last);
                 }
+                self.reserve(REPLY_MAX + len)?;
+                self.put_header(piece, cookie, last);
+                self.base.link.count_copy(len);
                 let outbox = &mut self.base.link.outbox;
                 self.queue.collect(slot, &mut outbox.spare()[..len]);
                 outbox.advance(len);
                 Ok(())
             }
         }
+    }
+
+    /// Puts the header of a piece's data into the outbox.
+    fn put_header(&mut self, piece: Range, cookie: u64, last: Last) {
+        if self.base.terms.structured {
+            self.base.put(&reply::data(last, cookie, piece));
+        } else {
+            self.base.put(&reply::simple(cookie, None));
+        }
+    }
+
+    /// Sends the data of a long piece from its slot, except for the first part, which joins its header in the outbox.
+    /// What the client does not take at once is copied there too.
+    fn send_long(&mut self, slot: &Slot, piece: Range, cookie: u64, last: Last) -> Result<(), End> {
+        self.send_due()?;
+        self.reserve(REPLY_MAX + limits::SEND_AT)?;
+        self.put_header(piece, cookie, last);
+        let data = self.queue.plaintext(slot).ok_or(End::Gone)?;
+        let (first, mut due) = data.split_at(data.len().min(limits::SEND_AT));
+        let link = &mut self.base.link;
+        link.outbox.put(first);
+        if !self.is_yielding {
+            link.try_send_with(&mut due)?;
+        }
+        link.count_copy(first.len() + due.len());
+        link.keep(due)
     }
 
     /// Answers a request whose last piece has completed.
@@ -438,13 +539,22 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         if self.base.link.outbox.spare().len() >= len {
             return Ok(());
         }
+        self.send_due()?;
+        if !self.is_yielding {
+            return Ok(());
+        }
+        self.base.link.grow(len)
+    }
+
+    /// Sends what is in the outbox, except once the queue is to be dropped.
+    fn send_due(&mut self) -> Result<(), End> {
         if !self.is_yielding {
             match self.send() {
                 Err(End::OtherTable) => self.is_yielding = true,
                 sent => return sent,
             }
         }
-        self.base.link.grow(len)
+        Ok(())
     }
 
     /// Waits until nothing is in flight; completed requests are not answered yet.

@@ -21,6 +21,7 @@ use scrim_volume::queue::Settled;
 use scrim_volume::{Durability, Errno, Volume, VolumeError};
 
 use super::error::{ClientEnd, Entry, Incident, ProtocolError};
+use super::gathered::Gathered;
 use super::reply::{self, Last, REPLY_MAX};
 use super::request::{Command, Refusal, Request, Terms};
 use crate::budget::{Budget, Taken};
@@ -68,6 +69,8 @@ pub(super) enum Kept {
         left: Range,
         fua: bool,
         failure: Option<Failure>,
+        /// The first bytes of `left`, which have been received.
+        gathered: Option<Gathered>,
     },
 }
 
@@ -130,7 +133,9 @@ impl<'a> Transmission<'a> {
                 left,
                 fua,
                 failure,
+                gathered,
             }) => {
+                let (left, failure) = self.write_rest_gathered(left, failure, gathered);
                 let result = match failure {
                     None => self.write_in_pieces(left, fua, settled)?,
                     Some(failure) => {
@@ -143,6 +148,30 @@ impl<'a> Transmission<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Writes what a queue has gathered of a write, unless a part of it has failed. Returns the range still to be
+    /// received, and the first failure.
+    fn write_rest_gathered(
+        &self,
+        left: Range,
+        failure: Option<Failure>,
+        gathered: Option<Gathered>,
+    ) -> (Range, Option<Failure>) {
+        let Some(mut gathered) = gathered else {
+            return (left, failure);
+        };
+        let data = gathered.filled();
+        let len = u32::try_from(data.len()).map_or(left.len, |len| len.min(left.len));
+        let rest = Range {
+            offset: left.offset + u64::from(len),
+            len: left.len - len,
+        };
+        let failure = failure.or_else(|| {
+            let written = self.volume.write(left.offset, data, Durability::Cached);
+            written.err().map(Failure::from)
+        });
+        (rest, failure)
     }
 
     /// Returns whether the volume has had another table since [`Transmission::begin_table`]. Plain calls and a queue

@@ -17,6 +17,8 @@ use scrim_seeded::Random;
 use scrim_sys::memory::SecretBytes;
 use scrim_volume::{CryptTable, Volume};
 
+#[path = "../common/remote.rs"]
+mod remote;
 #[path = "../common/storage.rs"]
 mod storage;
 
@@ -30,10 +32,19 @@ const KEY_BYTES: [u8; 32] = [
     26, 27, 28, 29, 30, 31,
 ];
 
+/// Returns the storage as one of this machine, or of another one, as these tests are to have it.
+pub(crate) fn placed(backend: Arc<dyn Backend>) -> Arc<dyn Backend> {
+    match crate::REMOTE {
+        true => remote::remote(backend),
+        false => backend,
+    }
+}
+
 /// Runs a table whose devices are all `backend`.
 pub(crate) fn volume(table: &str, backend: &Arc<Counting>) -> Arc<Volume> {
     let table = CryptTable::parse(table).unwrap_or_else(|error| panic!("{error}"));
-    let open = |_: &str| Ok(Arc::clone(backend) as Arc<dyn Backend>);
+    let backend = placed(Arc::clone(backend) as Arc<dyn Backend>);
+    let open = |_: &str| Ok(Arc::clone(&backend));
     Arc::new(Volume::start(table, crate::PATH, open).unwrap_or_else(|error| panic!("{error}")))
 }
 

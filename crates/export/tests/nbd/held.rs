@@ -29,7 +29,8 @@ fn served() -> (Served, Arc<Volume>, tempfile::TempDir) {
     let path = image.path().join("image");
     drop(FileBackend::create(&path, SIZE).unwrap());
     let open = || FileBackend::open(&path, Access::ReadWrite).unwrap();
-    let backend: Arc<dyn Backend> = Arc::new(open().past_the_cache().unwrap_or_else(|_| open()));
+    let backend: Arc<dyn Backend> =
+        placed(Arc::new(open().past_the_cache().unwrap_or_else(|_| open())));
     let table = CryptTable::parse(&crypt_table(SIZE, "1 allow_discards")).unwrap();
     let volume = Volume::start(table, crate::PATH, |_: &str| Ok(Arc::clone(&backend)));
     let volume = Arc::new(volume.unwrap());

@@ -26,7 +26,8 @@ mod unread;
 use scrim_volume::DataPath;
 use scrim_volume::queue::Engine;
 
-/// The same tests run with the other engines and on the queued path: `nbd_threads.rs`, `nbd_io_uring.rs`,
-/// `nbd_queued.rs`.
+/// The same tests run with the other engines and on the queued path: `nbd_threads.rs`, `nbd_remote.rs`,
+/// `nbd_io_uring.rs`, `nbd_queued.rs`.
 const ENGINE: Engine = Engine::Plain;
 const PATH: DataPath = DataPath::Auto;
+const REMOTE: bool = false;

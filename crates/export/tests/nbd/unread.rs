@@ -52,7 +52,7 @@ impl Scene {
         // Past the page cache no transfer ends within the call that starts it.
         let file = file.past_the_cache();
         let file = file.or_else(|_| FileBackend::open(&path, Access::ReadWrite));
-        let backend: Arc<dyn Backend> = Arc::new(file.unwrap());
+        let backend = placed(Arc::new(file.unwrap()));
         let open = |_: &str| Ok(Arc::clone(&backend));
         let volume = Arc::new(Volume::start(table(), crate::PATH, open).unwrap());
         let exports = vec![Export {

@@ -79,7 +79,7 @@ impl Backend for Watched {
 
     fn medium(&self) -> Medium<'_> {
         if self.slow {
-            Medium::Remote
+            Medium::Remote { longest: 4096 }
         } else {
             Medium::Memory
         }

@@ -7,9 +7,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use scrim_backend::Medium;
+use scrim_sys::memory::DataBuffer;
 
 use super::ring::{self, RingEngine};
-use super::slot::{Completion, Slot};
+use super::slot::{Completion, SLOT, Slot};
 use super::workers::WorkerEngine;
 use crate::error::VolumeError;
 use crate::mapping::Mapping;
@@ -39,7 +40,7 @@ impl Engine {
                     cached: Some(_), ..
                 } => {}
                 Medium::File { cached: None, .. } => waits = true,
-                Medium::Remote => (waits, files) = (true, false),
+                Medium::Remote { .. } => (waits, files) = (true, false),
             }
         }
         match (waits, files) {
@@ -116,6 +117,14 @@ impl<'v> RunningEngine<'v> {
         }))
     }
 
+    /// Returns the number of bytes of the longest request, a power of two.
+    pub(super) fn longest(&self) -> usize {
+        match self {
+            Self::Ring(_) => SLOT,
+            Self::Workers(workers) => workers.slots.longest(),
+        }
+    }
+
     pub(super) fn begin_read(&mut self, slot: Slot, offset: u64, len: usize, record: &mut Record) {
         match self {
             Self::Ring(ring) => ring.transfer_read(slot, offset, len, record),
@@ -136,15 +145,32 @@ impl<'v> RunningEngine<'v> {
         }
     }
 
-    /// Carries out a request by a call, which is given the slot's buffer.
+    /// Begins a write as [`begin_write`](Self::begin_write) does, and may exchange `data` for another buffer of the
+    /// same length.
+    pub(super) fn begin_write_of(
+        &mut self,
+        slot: Slot,
+        offset: u64,
+        data: &mut DataBuffer,
+        len: usize,
+        record: &mut Record,
+    ) {
+        match self {
+            Self::Ring(ring) => ring.transfer_write(slot, offset, &mut data[..len], record),
+            Self::Workers(workers) => workers.hand_over_write_of(slot, offset, data, len, record),
+        }
+    }
+
+    /// Carries out a request by a call, which is given a buffer of at least `len` bytes.
     pub(super) fn run_by_call(
         &mut self,
         slot: Slot,
+        len: usize,
         call: impl FnOnce(&mut [u8]) -> Result<(), VolumeError>,
     ) {
         match self {
             Self::Ring(ring) => ring.run_by_call(slot, call),
-            Self::Workers(workers) => workers.slots.run_by_call(slot, call),
+            Self::Workers(workers) => workers.slots.run_by_call(slot, len, call),
         }
     }
 
@@ -152,6 +178,14 @@ impl<'v> RunningEngine<'v> {
         match self {
             Self::Ring(ring) => ring.collect(slot, into, record),
             Self::Workers(workers) => workers.slots.collect(slot, into, record),
+        }
+    }
+
+    /// Returns a slot's buffer, if what was read is plaintext there.
+    pub(super) fn plaintext(&self, slot: &Slot) -> Option<&[u8]> {
+        match self {
+            Self::Ring(_) => None,
+            Self::Workers(workers) => workers.slots.plaintext(slot),
         }
     }
 

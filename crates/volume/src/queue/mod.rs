@@ -13,6 +13,9 @@
 //! | [`Engine::IoUring`] | devices, and files past the page cache | one ring, which also polls sockets |
 //! | [`Engine::Threads`] | other machines, and devices where io_uring is forbidden | a pool of threads for each queue |
 //!
+//! Each request to another machine waits for an answer, so [`longest`](Queue::longest) is more than [`SLOT`] there, if
+//! all storage of the table takes such requests. A few of the slots then get longer buffers, once they are needed.
+//!
 //! If the table's data path is `queued` ([`DataPath`](crate::DataPath)), dm-crypt's threads execute the requests,
 //! whatever the engine. So a queue has one of two forms: the ring, or workers, which are the threads of a pool or
 //! dm-crypt's.
@@ -38,6 +41,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use scrim_backend::Durability;
+use scrim_sys::memory::DataBuffer;
 
 pub use engine::{Engine, UnknownEngine};
 pub use slot::{Completion, SLOT, SLOTS, Slot};
@@ -49,6 +53,7 @@ use crate::mapping::Mapping;
 use crate::stats::{Record, Stage};
 use crate::volume::Volume;
 use engine::RunningEngine;
+use slot::LONG_SLOTS;
 
 /// Proof that a thread holds nothing of a volume for which others may wait: no lock of a range, and no pass that
 /// keeps a table at work. With it the thread may wait for anything, such as a client, until the table of its queue
@@ -81,6 +86,8 @@ pub struct Queue<'v> {
     /// True if a write was carried out on another table than the queue's.
     has_written_elsewhere: bool,
     engine: RunningEngine<'v>,
+    /// Bytes of the longest request, a power of two.
+    longest: usize,
     free: Vec<Slot>,
     requests_by_slot: Vec<SlotRequest>,
 }
@@ -127,15 +134,31 @@ impl<'v> Queue<'v> {
             mapping,
             pass: None,
             has_written_elsewhere: false,
+            longest: engine.longest(),
             engine,
             free: (0..SLOTS).map(Slot).collect(),
             requests_by_slot: (0..SLOTS).map(|_| idle()).collect(),
         }))
     }
 
-    /// Takes a free slot; `None` while every one is in flight or holds data that was read.
+    /// Returns the number of bytes of the longest request, a power of two: [`SLOT`], or more on other machines.
+    /// A request that ends at a multiple of it is not cut on its way.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Takes a free slot for a request of at most [`SLOT`] bytes; `None` while every one is in flight or holds data
+    /// that was read.
     pub fn take(&mut self) -> Option<Slot> {
         self.free.pop()
+    }
+
+    /// Takes a free slot for a request of at most [`longest`](Self::longest) bytes; `None` while there is no such slot,
+    /// which there may be sooner than for [`take`](Self::take).
+    pub fn take_long(&mut self) -> Option<Slot> {
+        let long = self.free.iter().position(|slot| slot.0 < LONG_SLOTS)?;
+        Some(self.free.swap_remove(long))
     }
 
     /// Gives back a slot whose completion has been handled.
@@ -148,7 +171,7 @@ impl<'v> Queue<'v> {
         self.free.push(slot);
     }
 
-    /// Starts to read `len` bytes of plaintext, at most [`SLOT`], from `offset`.
+    /// Starts to read `len` bytes of plaintext from `offset`, at most as many as the slot was taken for.
     pub fn start_read(&mut self, slot: Slot, offset: u64, len: usize) {
         self.begin(&slot, Direction::Read, len);
         let other = self.enter();
@@ -156,13 +179,13 @@ impl<'v> Queue<'v> {
         if let Some(other) = other {
             let call =
                 |buffer: &mut [u8]| other.read_from_targets(offset, &mut buffer[..len], record);
-            return self.engine.run_by_call(slot, call);
+            return self.engine.run_by_call(slot, len, call);
         }
         self.engine.begin_read(slot, offset, len, record);
     }
 
-    /// Starts to write plaintext, at most [`SLOT`] bytes, at `offset`. It is encrypted on its way into
-    /// the slot, or where it lies: `data` may have been overwritten with ciphertext afterwards.
+    /// Starts to write plaintext at `offset`, at most as many bytes as the slot was taken for. It is encrypted on its
+    /// way into the slot, or where it lies: `data` may have been overwritten with ciphertext afterwards.
     pub fn start_write(&mut self, slot: Slot, offset: u64, data: &mut [u8]) {
         self.begin(&slot, Direction::Write, data.len());
         let other = self.enter();
@@ -171,9 +194,20 @@ impl<'v> Queue<'v> {
             self.has_written_elsewhere = true;
             let call =
                 |_: &mut [u8]| other.write_to_targets(offset, data, Durability::Cached, record);
-            return self.engine.run_by_call(slot, call);
+            return self.engine.run_by_call(slot, 0, call);
         }
         self.engine.begin_write(slot, offset, data, record);
+    }
+
+    /// Starts to write the first `len` bytes of `data`, without a copy if its length is [`longest`](Self::longest):
+    /// `data` is exchanged for another buffer of that length then. Otherwise as [`start_write`](Self::start_write).
+    pub fn start_write_of(&mut self, slot: Slot, offset: u64, data: &mut DataBuffer, len: usize) {
+        if data.len() == self.longest && self.try_begin() {
+            self.begin(&slot, Direction::Write, len);
+            let record = &mut self.requests_by_slot[slot.0].record;
+            return self.engine.begin_write_of(slot, offset, data, len, record);
+        }
+        self.start_write(slot, offset, &mut data[..len]);
     }
 
     /// Makes all writes of this queue that have ended durable, while others may be in flight. It flushes the storage
@@ -193,6 +227,13 @@ impl<'v> Queue<'v> {
     pub fn collect(&mut self, slot: &Slot, into: &mut [u8]) {
         let record = &mut self.requests_by_slot[slot.0].record;
         self.engine.collect(slot, into, record);
+    }
+
+    /// Returns the plaintext of a successful read, where it lies in the slot as plaintext.
+    #[must_use]
+    pub fn plaintext(&self, slot: &Slot) -> Option<&[u8]> {
+        let len = self.requests_by_slot[slot.0].len;
+        self.engine.plaintext(slot)?.get(..len)
     }
 
     /// Submits the requests that were started.
@@ -250,6 +291,12 @@ impl<'v> Queue<'v> {
     #[must_use]
     pub fn has_free_slot(&self) -> bool {
         !self.free.is_empty()
+    }
+
+    /// Returns whether [`take_long`](Self::take_long) has a slot to give.
+    #[must_use]
+    pub fn has_free_long_slot(&self) -> bool {
+        self.free.iter().any(|slot| slot.0 < LONG_SLOTS)
     }
 
     /// Returns whether no request is in flight or waits to be handled.

@@ -23,7 +23,9 @@ pub(super) struct WorkerSlots<'v> {
     /// Completion queue of the workers.
     pub(super) completions: Arc<CompletionQueue>,
     watched: Vec<BorrowedFd<'v>>,
-    /// Buffers by slot; `None` while a worker has it.
+    /// Bytes of the longest request.
+    longest: usize,
+    /// Buffers by slot, of [`SLOT`] or `longest` bytes; `None` before the first request, and while a worker has it.
     buffers: Vec<Option<DataBuffer>>,
     in_flight: usize,
     /// Empty list with capacity for ended jobs: it is exchanged for the list that the workers have filled.
@@ -35,13 +37,14 @@ pub(super) struct WorkerSlots<'v> {
 }
 
 impl<'v> WorkerSlots<'v> {
-    pub(super) fn new(watched: &[BorrowedFd<'v>]) -> io::Result<Self> {
+    pub(super) fn new(watched: &[BorrowedFd<'v>], longest: usize) -> io::Result<Self> {
         if watched.len() > WATCHED {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(Self {
             completions: Arc::new(CompletionQueue::with_file_notifier(SLOTS)?),
             watched: watched.to_vec(),
+            longest,
             buffers: (0..SLOTS).map(|_| None).collect(),
             in_flight: 0,
             reaped: Vec::with_capacity(SLOTS),
@@ -50,15 +53,21 @@ impl<'v> WorkerSlots<'v> {
         })
     }
 
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Hands out the slot's buffer, for a worker; `None` if there is not enough memory for it, which has
+    /// Hands out the slot's buffer for `len` bytes, for a worker; `None` if there is not enough memory for it, which has
     /// ended the request.
     pub(super) fn hand_out(&mut self, slot: Slot, len: usize) -> Option<JobBuffer> {
         let buffer = self.buffers[slot.0].take();
-        let Some(buffer) = buffer.or_else(|| DataBuffer::try_zeroed(SLOT)) else {
+        let buffer = buffer.filter(|buffer| buffer.len() >= len);
+        let allocate = || DataBuffer::try_zeroed(if len <= SLOT { SLOT } else { self.longest });
+        let Some(buffer) = buffer.or_else(allocate) else {
             self.push_completion(
                 slot,
                 Err(VolumeError::Queue(io::ErrorKind::OutOfMemory.into())),
@@ -69,14 +78,15 @@ impl<'v> WorkerSlots<'v> {
         Some(JobBuffer::Owned(buffer, len))
     }
 
-    /// Carries out a request by a call, which is given the slot's buffer.
+    /// Carries out a request by a call, which is given a buffer of at least `len` bytes.
     pub(super) fn run_by_call(
         &mut self,
         slot: Slot,
+        len: usize,
         call: impl FnOnce(&mut [u8]) -> Result<(), VolumeError>,
     ) {
         let index = slot.0;
-        let Some(JobBuffer::Owned(mut buffer, _)) = self.hand_out(slot, SLOT) else {
+        let Some(JobBuffer::Owned(mut buffer, _)) = self.hand_out(slot, len) else {
             return;
         };
         self.in_flight -= 1;
@@ -90,6 +100,11 @@ impl<'v> WorkerSlots<'v> {
             into.copy_from_slice(&buffer[..into.len()]);
             record.copied_bytes += into.len();
         }
+    }
+
+    /// Returns a slot's buffer. All that was read is plaintext in it.
+    pub(super) fn plaintext(&self, slot: &Slot) -> Option<&[u8]> {
+        self.buffers[slot.0].as_deref()
     }
 
     pub(super) fn next_completion(&mut self) -> Option<(Completion, Option<Record>)> {

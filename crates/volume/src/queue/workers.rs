@@ -6,13 +6,15 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use scrim_backend::Durability;
+use scrim_backend::{Backend, Durability, Medium};
+use scrim_sys::memory::DataBuffer;
 
 use super::pool::{Pool, PoolJob};
-use super::slot::Slot;
+use super::slot::{LONG_SLOT, SLOT, Slot};
 use super::worker_slots::WorkerSlots;
 use crate::data_path::Direction;
 use crate::mapping::Mapping;
+use crate::path::completion::JobBuffer;
 use crate::path::sector_job::SectorJob;
 use crate::stats::Record;
 
@@ -38,7 +40,7 @@ impl<'v> WorkerEngine<'v> {
         mapping: &'v Arc<Mapping>,
         watched: &[BorrowedFd<'v>],
     ) -> io::Result<Self> {
-        let slots = WorkerSlots::new(watched)?;
+        let slots = WorkerSlots::new(watched, longest(mapping))?;
         let pool = Pool::start(mapping, &slots.completions)?;
         Ok(Self {
             mapping,
@@ -57,7 +59,7 @@ impl<'v> WorkerEngine<'v> {
     ) -> io::Result<Self> {
         Ok(Self {
             mapping,
-            slots: WorkerSlots::new(watched)?,
+            slots: WorkerSlots::new(watched, SLOT)?,
             workers: Workers::Kcryptd,
         })
     }
@@ -71,7 +73,7 @@ impl<'v> WorkerEngine<'v> {
     ) {
         let mapping = self.mapping;
         if let Err(slot) = self.hand_over(slot, Direction::Read, offset, len, &[], record) {
-            self.slots.run_by_call(slot, |buffer| {
+            self.slots.run_by_call(slot, len, |buffer| {
                 mapping.read_from_targets(offset, &mut buffer[..len], record)
             });
         }
@@ -87,10 +89,36 @@ impl<'v> WorkerEngine<'v> {
         let mapping = self.mapping;
         let len = data.len();
         if let Err(slot) = self.hand_over(slot, Direction::Write, offset, len, data, record) {
-            self.slots.run_by_call(slot, |_| {
+            self.slots.run_by_call(slot, 0, |_| {
                 mapping.write_to_targets(offset, data, Durability::Cached, record)
             });
         }
+    }
+
+    /// Hands over a write of the first `len` bytes of `data`. A pool gets the buffer itself, in exchange for another one
+    /// of the same length.
+    pub(super) fn hand_over_write_of(
+        &mut self,
+        slot: Slot,
+        offset: u64,
+        data: &mut DataBuffer,
+        len: usize,
+        record: &mut Record,
+    ) {
+        let Workers::Pool(pool) = &mut self.workers else {
+            return self.hand_over_write(slot, offset, &mut data[..len], record);
+        };
+        let tag = slot.0;
+        let Some(JobBuffer::Owned(other, _)) = self.slots.hand_out(slot, data.len()) else {
+            return;
+        };
+        pool.enqueue(PoolJob {
+            slot: tag,
+            direction: Direction::Write,
+            offset,
+            buffer: JobBuffer::Owned(std::mem::replace(data, other), len),
+            record: record.part(),
+        });
     }
 
     /// Gives a request to the workers, with a copy of the `data` of a write. Returns the slot if they do not take it.
@@ -150,4 +178,15 @@ impl<'v> WorkerEngine<'v> {
         }
         Ok(())
     }
+}
+
+/// Returns the number of bytes of the longest request of a pool, a power of two.
+fn longest(mapping: &Mapping) -> usize {
+    let longest = |backend: &dyn Backend| match backend.medium() {
+        Medium::Remote { longest } => longest,
+        Medium::Memory | Medium::File { .. } => SLOT,
+    };
+    let all = mapping.backends().map(longest).min().unwrap_or(SLOT);
+    // The largest power of two that is not above it.
+    1 << all.clamp(SLOT, LONG_SLOT).ilog2()
 }

@@ -74,7 +74,7 @@ impl Kcryptd {
     pub(crate) fn start(options: &CryptOptions, target: &CryptTarget) -> io::Result<Self> {
         let waits = matches!(
             target.backend.medium(),
-            Medium::Remote | Medium::File { cached: None, .. }
+            Medium::Remote { .. } | Medium::File { cached: None, .. }
         );
         let bindings = if options.same_cpu_crypt {
             processors::all().into_iter().map(Some).collect()

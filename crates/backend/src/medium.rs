@@ -30,6 +30,9 @@ pub enum Medium<'a> {
     Remote {
         /// Bytes of the longest call that becomes one request.
         longest: usize,
+        /// Bytes of each call of a caller that would have only one to make: several take turns at the processor, the
+        /// network and the storage. The same as `longest` where each request costs more than that saves.
+        alone: usize,
     },
 }
 

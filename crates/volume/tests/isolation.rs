@@ -84,7 +84,10 @@ impl Backend for Torn {
     fn medium(&self) -> Medium<'_> {
         match &self.medium {
             Says::AsInner => self.inner.medium(),
-            Says::Remote => Medium::Remote { longest: 1 << 20 },
+            Says::Remote => Medium::Remote {
+                longest: 1 << 20,
+                alone: 1 << 20,
+            },
             Says::Short(file) => Medium::File {
                 file: file.as_fd(),
                 start: 0,

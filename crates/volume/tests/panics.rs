@@ -28,7 +28,10 @@ impl Backend for Panicking {
     }
 
     fn medium(&self) -> Medium<'_> {
-        Medium::Remote { longest: 1 << 20 }
+        Medium::Remote {
+            longest: 1 << 20,
+            alone: 1 << 20,
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {

@@ -9,7 +9,7 @@ use scrim_backend::{
     Backend, BackendError, HeaderLock, Info, LockKind, Medium, MemoryBackend, Operation,
 };
 use scrim_sys::memory::DataBuffer;
-use scrim_volume::queue::{Engine, Queue, SLOT, SLOTS, Slot};
+use scrim_volume::queue::{Engine, Lengths, Queue, SLOT, SLOTS, Slot};
 use scrim_volume::{CryptTable, DataPath, Durability, Volume};
 
 const MIB: usize = 1 << 20;
@@ -62,6 +62,7 @@ impl Backend for Elsewhere {
     fn medium(&self) -> Medium<'_> {
         Medium::Remote {
             longest: self.longest,
+            alone: self.longest / 2,
         }
     }
 
@@ -111,11 +112,11 @@ fn volume(path: DataPath, backends: &[(&str, Arc<dyn Backend>)]) -> Volume {
     Volume::start(table, path, open).unwrap()
 }
 
-fn longest(path: DataPath, engine: Engine, backends: &[(&str, Arc<dyn Backend>)]) -> usize {
+fn lengths(path: DataPath, engine: Engine, backends: &[(&str, Arc<dyn Backend>)]) -> Lengths {
     let volume = volume(path, backends);
     let mapping = volume.mapping();
     let queue = Queue::new(&volume, &mapping, engine, &[]).unwrap();
-    queue.unwrap().longest()
+    queue.unwrap().lengths()
 }
 
 #[test]
@@ -131,16 +132,23 @@ fn requests_are_as_long_as_all_storage_takes_them() {
         (4 * MIB, MIB),
         (usize::MAX, MIB),
     ] {
-        let found = longest(inline, Engine::Threads, &[("a", remote(takes))]);
-        assert_eq!(found, expected, "{takes}");
+        let found = lengths(inline, Engine::Threads, &[("a", remote(takes))]);
+        assert_eq!(found.longest, expected, "{takes}");
+        assert!(found.alone <= found.longest && found.alone >= SLOT);
     }
     let several = [("a", remote(MIB)), ("b", remote(256 << 10))];
-    assert_eq!(longest(inline, Engine::Threads, &several), 256 << 10);
+    let found = lengths(inline, Engine::Threads, &several);
+    assert_eq!((found.longest, found.alone), (256 << 10, SLOT));
+    let local_lengths = Lengths {
+        longest: SLOT,
+        alone: SLOT,
+    };
     let mixed = [("a", remote(MIB)), ("b", Arc::clone(&local))];
-    assert_eq!(longest(inline, Engine::Threads, &mixed), SLOT);
-    assert_eq!(longest(inline, Engine::Threads, &[("a", local)]), SLOT);
-    let queued = longest(DataPath::Queued, Engine::Threads, &[("a", remote(MIB))]);
-    assert_eq!(queued, SLOT, "dm-crypt's threads share a request");
+    assert_eq!(lengths(inline, Engine::Threads, &mixed), local_lengths);
+    let found = lengths(inline, Engine::Threads, &[("a", local)]);
+    assert_eq!(found, local_lengths);
+    let queued = lengths(DataPath::Queued, Engine::Threads, &[("a", remote(MIB))]);
+    assert_eq!(queued, local_lengths, "dm-crypt's threads share a request");
 }
 
 /// Takes a completion, and gives its slot back.

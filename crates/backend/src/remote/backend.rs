@@ -24,6 +24,9 @@ use crate::{
 
 /// Most data of one request, in bytes, even if the server would take more.
 const PIECE: u32 = 1 << 20;
+/// The same of a request that is cut because there is no other, in bytes: a part of it is encrypted while others are
+/// received or sent.
+const PIECE_ALONE: u32 = 128 << 10;
 /// Most of a range that one request zeroes or discards, in bytes.
 const RANGE_PIECE: u32 = 64 << 20;
 /// Block size that every server accepts if it names none, by the specification, in bytes.
@@ -349,6 +352,7 @@ impl Backend for RemoteBackend {
     fn medium(&self) -> Medium<'_> {
         Medium::Remote {
             longest: self.piece as usize,
+            alone: PIECE_ALONE.min(self.piece) as usize,
         }
     }
 

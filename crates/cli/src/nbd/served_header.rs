@@ -54,7 +54,10 @@ impl Backend for ServedHeader {
     }
 
     fn medium(&self) -> Medium<'_> {
-        Medium::Remote { longest: READ_MAX }
+        Medium::Remote {
+            longest: READ_MAX,
+            alone: READ_MAX,
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {

@@ -1,7 +1,7 @@
 //! The transmission phase on a [`Queue`]: many requests of one connection are in flight at a time, and
 //! are answered as they complete, in any order.
 //!
-//! Reads and writes go through the queue, in pieces of at most [`Queue::longest`]; [`Transmission`] executes all other
+//! Reads and writes go through the queue, in pieces of at most [`Queue::lengths`]; [`Transmission`] executes all other
 //! requests, in between. A long write is cut where its data has been received; one to another machine, where each piece
 //! waits for an answer, is gathered first. A long read is answered with one content chunk for each piece, or, where the client
 //! has not agreed to that, is collected in a buffer of its own first. Back-pressure comes from the
@@ -233,9 +233,9 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 .start_read(slot, range.offset, range.len as usize);
             return Ok(());
         }
-        let longest = self.queue.longest();
+        let len = self.piece_len();
         let in_chunks = self.base.terms.structured && !request.one_chunk;
-        let work = if in_chunks || first_piece(range, longest) == range {
+        let work = if in_chunks || first_piece(range, len) == range {
             Work::Read
         } else {
             let Some((data, allowance)) = self.base.read_buffer(range.len as usize) else {
@@ -244,7 +244,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
             Work::BufferedRead(BufferedRead { data, allowance })
         };
         self.requests.enter(Transfer { cookie, work }, range);
-        for piece in pieces(range, longest) {
+        for piece in pieces(range, len) {
             let slot = self.slot_for_any(piece)?;
             self.queue
                 .start_read(slot, piece.offset, piece.len as usize);
@@ -255,8 +255,11 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     fn write(&mut self, cookie: u64, range: Range, fua: bool) -> Result<(), End> {
         let work = Work::Write { fua };
         self.requests.enter(Transfer { cookie, work }, range);
-        if range.len as usize > SLOT && self.gathers() {
-            return self.write_gathered();
+        if range.len as usize > SLOT {
+            let len = self.piece_len();
+            if len > SLOT && self.can_gather() {
+                return self.write_gathered(len);
+            }
         }
         while let Some(left) = self.requests.left_to_start() {
             let piece = self.receive_piece(left)?;
@@ -269,19 +272,27 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         Ok(())
     }
 
-    /// Returns whether long writes are gathered: on a queue with longer requests, if there is memory for that.
-    fn gathers(&mut self) -> bool {
-        let longest = self.queue.longest();
-        if longest > SLOT && self.gathered.is_none() {
-            self.gathered = Gathered::allocate(longest);
+    /// Returns the length of the pieces of a long request, in bytes.
+    fn piece_len(&self) -> usize {
+        let lengths = self.queue.lengths();
+        match self.queue.is_idle() {
+            true => lengths.alone,
+            false => lengths.longest,
+        }
+    }
+
+    /// Returns whether there is memory for data that is gathered.
+    fn can_gather(&mut self) -> bool {
+        if self.gathered.is_none() {
+            self.gathered = Gathered::allocate(self.queue.lengths().longest);
         }
         self.gathered.is_some()
     }
 
-    /// Writes a range in the longest pieces that the queue takes, each once all of it has been received.
-    fn write_gathered(&mut self) -> Result<(), End> {
+    /// Writes a range in pieces that end at multiples of `piece_len`, each once all of it has been received.
+    fn write_gathered(&mut self, piece_len: usize) -> Result<(), End> {
         while let Some(left) = self.requests.left_to_start() {
-            let piece = first_piece(left, self.queue.longest());
+            let piece = first_piece(left, piece_len);
             let len = piece.len as usize;
             while let Some(missing) = self.missing(len) {
                 self.receive(missing.min(MIN_PIECE as usize))?;

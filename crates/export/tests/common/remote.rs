@@ -18,7 +18,10 @@ impl Backend for Remote {
     }
 
     fn medium(&self) -> Medium<'_> {
-        Medium::Remote { longest: 3 << 20 }
+        Medium::Remote {
+            longest: 3 << 20,
+            alone: 300 << 10,
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {

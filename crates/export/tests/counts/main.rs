@@ -30,6 +30,7 @@ use scrim_volume::queue::Engine;
 /// Engine that the shared helpers serve with; the tests here choose their own.
 const ENGINE: Engine = Engine::Plain;
 const PATH: DataPath = DataPath::Auto;
+const REMOTE: bool = false;
 
 /// The engines that this process may use.
 fn engines() -> impl Iterator<Item = Engine> {

@@ -143,7 +143,7 @@ fn pieces_of_a_long_write_are_at_the_storage_together() {
     let served = Served::new(volume);
     let mut raw = served.simple();
     let data = pattern(3, 1 << 20);
-    let (first, rest) = data.split_at(200_000);
+    let (first, rest) = data.split_at(300_000);
     raw.request(0, WRITE, 7, 0, 1 << 20);
     raw.stream.write_all(first).unwrap();
     wait_for(1);

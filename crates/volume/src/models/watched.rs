@@ -79,7 +79,10 @@ impl Backend for Watched {
 
     fn medium(&self) -> Medium<'_> {
         if self.slow {
-            Medium::Remote { longest: 4096 }
+            Medium::Remote {
+                longest: 4096,
+                alone: 4096,
+            }
         } else {
             Medium::Memory
         }

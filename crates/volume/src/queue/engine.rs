@@ -10,7 +10,7 @@ use scrim_backend::Medium;
 use scrim_sys::memory::DataBuffer;
 
 use super::ring::{self, RingEngine};
-use super::slot::{Completion, SLOT, Slot};
+use super::slot::{Completion, Lengths, Slot};
 use super::workers::WorkerEngine;
 use crate::error::VolumeError;
 use crate::mapping::Mapping;
@@ -117,11 +117,11 @@ impl<'v> RunningEngine<'v> {
         }))
     }
 
-    /// Returns the number of bytes of the longest request, a power of two.
-    pub(super) fn longest(&self) -> usize {
+    /// Returns the lengths of requests.
+    pub(super) fn lengths(&self) -> Lengths {
         match self {
-            Self::Ring(_) => SLOT,
-            Self::Workers(workers) => workers.slots.longest(),
+            Self::Ring(_) => Lengths::LOCAL,
+            Self::Workers(workers) => workers.slots.lengths(),
         }
     }
 

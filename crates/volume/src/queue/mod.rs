@@ -13,7 +13,7 @@
 //! | [`Engine::IoUring`] | devices, and files past the page cache | one ring, which also polls sockets |
 //! | [`Engine::Threads`] | other machines, and devices where io_uring is forbidden | a pool of threads for each queue |
 //!
-//! Each request to another machine waits for an answer, so [`longest`](Queue::longest) is more than [`SLOT`] there, if
+//! Each request to another machine waits for an answer, so [`Lengths::longest`] is more than [`SLOT`] there, if
 //! all storage of the table takes such requests. A few of the slots then get longer buffers, once they are needed.
 //!
 //! If the table's data path is `queued` ([`DataPath`](crate::DataPath)), dm-crypt's threads execute the requests,
@@ -44,7 +44,7 @@ use scrim_backend::Durability;
 use scrim_sys::memory::DataBuffer;
 
 pub use engine::{Engine, UnknownEngine};
-pub use slot::{Completion, SLOT, SLOTS, Slot};
+pub use slot::{Completion, Lengths, SLOT, SLOTS, Slot};
 
 use crate::data_path::Direction;
 use crate::error::VolumeError;
@@ -86,8 +86,7 @@ pub struct Queue<'v> {
     /// True if a write was carried out on another table than the queue's.
     has_written_elsewhere: bool,
     engine: RunningEngine<'v>,
-    /// Bytes of the longest request, a power of two.
-    longest: usize,
+    lengths: Lengths,
     free: Vec<Slot>,
     requests_by_slot: Vec<SlotRequest>,
 }
@@ -134,18 +133,17 @@ impl<'v> Queue<'v> {
             mapping,
             pass: None,
             has_written_elsewhere: false,
-            longest: engine.longest(),
+            lengths: engine.lengths(),
             engine,
             free: (0..SLOTS).map(Slot).collect(),
             requests_by_slot: (0..SLOTS).map(|_| idle()).collect(),
         }))
     }
 
-    /// Returns the number of bytes of the longest request, a power of two: [`SLOT`], or more on other machines.
-    /// A request that ends at a multiple of it is not cut on its way.
+    /// Returns the lengths of requests: [`SLOT`], or more on other machines.
     #[must_use]
-    pub fn longest(&self) -> usize {
-        self.longest
+    pub fn lengths(&self) -> Lengths {
+        self.lengths
     }
 
     /// Takes a free slot for a request of at most [`SLOT`] bytes; `None` while every one is in flight or holds data
@@ -154,7 +152,7 @@ impl<'v> Queue<'v> {
         self.free.pop()
     }
 
-    /// Takes a free slot for a request of at most [`longest`](Self::longest) bytes; `None` while there is no such slot,
+    /// Takes a free slot for a request of at most [`Lengths::longest`] bytes; `None` while there is no such slot,
     /// which there may be sooner than for [`take`](Self::take).
     pub fn take_long(&mut self) -> Option<Slot> {
         let long = self.free.iter().position(|slot| slot.0 < LONG_SLOTS)?;
@@ -199,10 +197,10 @@ impl<'v> Queue<'v> {
         self.engine.begin_write(slot, offset, data, record);
     }
 
-    /// Starts to write the first `len` bytes of `data`, without a copy if its length is [`longest`](Self::longest):
+    /// Starts to write the first `len` bytes of `data`, without a copy if its length is [`Lengths::longest`]:
     /// `data` is exchanged for another buffer of that length then. Otherwise as [`start_write`](Self::start_write).
     pub fn start_write_of(&mut self, slot: Slot, offset: u64, data: &mut DataBuffer, len: usize) {
-        if data.len() == self.longest && self.try_begin() {
+        if data.len() == self.lengths.longest && self.try_begin() {
             self.begin(&slot, Direction::Write, len);
             let record = &mut self.requests_by_slot[slot.0].record;
             return self.engine.begin_write_of(slot, offset, data, len, record);

@@ -13,6 +13,23 @@ pub(super) const LONG_SLOT: usize = 1 << 20;
 /// memory of a queue.
 pub(super) const LONG_SLOTS: usize = 8;
 
+/// Lengths of requests, in bytes: powers of two, [`SLOT`] or more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// The longest request. One that ends at a multiple of it is not cut on its way.
+    pub longest: usize,
+    /// The pieces of a request beside which there is no other: no longer than `longest`.
+    pub alone: usize,
+}
+
+impl Lengths {
+    /// The lengths where every slot takes every request.
+    pub(super) const LOCAL: Self = Self {
+        longest: SLOT,
+        alone: SLOT,
+    };
+}
+
 /// A buffer and the right to make one request with it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Slot(pub(super) usize);

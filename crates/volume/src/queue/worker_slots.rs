@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use scrim_sys::memory::DataBuffer;
 
-use super::slot::{Completion, SLOT, SLOTS, Slot};
+use super::slot::{Completion, Lengths, SLOT, SLOTS, Slot};
 use crate::error::VolumeError;
 use crate::path::completion::{CompletionQueue, FinishedJob, JobBuffer};
 use crate::stats::{Record, Stage};
@@ -23,9 +23,8 @@ pub(super) struct WorkerSlots<'v> {
     /// Completion queue of the workers.
     pub(super) completions: Arc<CompletionQueue>,
     watched: Vec<BorrowedFd<'v>>,
-    /// Bytes of the longest request.
-    longest: usize,
-    /// Buffers by slot, of [`SLOT`] or `longest` bytes; `None` before the first request, and while a worker has it.
+    lengths: Lengths,
+    /// Buffers by slot, of [`SLOT`] or [`Lengths::longest`] bytes; `None` before the first request, and while a worker has it.
     buffers: Vec<Option<DataBuffer>>,
     in_flight: usize,
     /// Empty list with capacity for ended jobs: it is exchanged for the list that the workers have filled.
@@ -37,14 +36,14 @@ pub(super) struct WorkerSlots<'v> {
 }
 
 impl<'v> WorkerSlots<'v> {
-    pub(super) fn new(watched: &[BorrowedFd<'v>], longest: usize) -> io::Result<Self> {
+    pub(super) fn new(watched: &[BorrowedFd<'v>], lengths: Lengths) -> io::Result<Self> {
         if watched.len() > WATCHED {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(Self {
             completions: Arc::new(CompletionQueue::with_file_notifier(SLOTS)?),
             watched: watched.to_vec(),
-            longest,
+            lengths,
             buffers: (0..SLOTS).map(|_| None).collect(),
             in_flight: 0,
             reaped: Vec::with_capacity(SLOTS),
@@ -53,8 +52,8 @@ impl<'v> WorkerSlots<'v> {
         })
     }
 
-    pub(super) fn longest(&self) -> usize {
-        self.longest
+    pub(super) fn lengths(&self) -> Lengths {
+        self.lengths
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -66,7 +65,13 @@ impl<'v> WorkerSlots<'v> {
     pub(super) fn hand_out(&mut self, slot: Slot, len: usize) -> Option<JobBuffer> {
         let buffer = self.buffers[slot.0].take();
         let buffer = buffer.filter(|buffer| buffer.len() >= len);
-        let allocate = || DataBuffer::try_zeroed(if len <= SLOT { SLOT } else { self.longest });
+        let allocate = || {
+            DataBuffer::try_zeroed(if len <= SLOT {
+                SLOT
+            } else {
+                self.lengths.longest
+            })
+        };
         let Some(buffer) = buffer.or_else(allocate) else {
             self.push_completion(
                 slot,

@@ -10,7 +10,7 @@ use scrim_backend::{Backend, Durability, Medium};
 use scrim_sys::memory::DataBuffer;
 
 use super::pool::{Pool, PoolJob};
-use super::slot::{LONG_SLOT, SLOT, Slot};
+use super::slot::{LONG_SLOT, Lengths, SLOT, Slot};
 use super::worker_slots::WorkerSlots;
 use crate::data_path::Direction;
 use crate::mapping::Mapping;
@@ -40,7 +40,7 @@ impl<'v> WorkerEngine<'v> {
         mapping: &'v Arc<Mapping>,
         watched: &[BorrowedFd<'v>],
     ) -> io::Result<Self> {
-        let slots = WorkerSlots::new(watched, longest(mapping))?;
+        let slots = WorkerSlots::new(watched, lengths(mapping))?;
         let pool = Pool::start(mapping, &slots.completions)?;
         Ok(Self {
             mapping,
@@ -59,7 +59,7 @@ impl<'v> WorkerEngine<'v> {
     ) -> io::Result<Self> {
         Ok(Self {
             mapping,
-            slots: WorkerSlots::new(watched, SLOT)?,
+            slots: WorkerSlots::new(watched, Lengths::LOCAL)?,
             workers: Workers::Kcryptd,
         })
     }
@@ -180,13 +180,18 @@ impl<'v> WorkerEngine<'v> {
     }
 }
 
-/// Returns the number of bytes of the longest request of a pool, a power of two.
-fn longest(mapping: &Mapping) -> usize {
-    let longest = |backend: &dyn Backend| match backend.medium() {
-        Medium::Remote { longest } => longest,
-        Medium::Memory | Medium::File { .. } => SLOT,
+/// Returns the lengths of a pool's requests: the least of all storage.
+fn lengths(mapping: &Mapping) -> Lengths {
+    let lengths = |backend: &dyn Backend| match backend.medium() {
+        Medium::Remote { longest, alone } => [longest, alone],
+        Medium::Memory | Medium::File { .. } => [SLOT, SLOT],
     };
-    let all = mapping.backends().map(longest).min().unwrap_or(SLOT);
+    let all = mapping.backends().map(lengths);
+    let least = all.reduce(|one, other| [0, 1].map(|at| one[at].min(other[at])));
     // The largest power of two that is not above it.
-    1 << all.clamp(SLOT, LONG_SLOT).ilog2()
+    let power = |len: usize| 1 << len.clamp(SLOT, LONG_SLOT).ilog2();
+    least.map_or(Lengths::LOCAL, |[longest, alone]| Lengths {
+        longest: power(longest),
+        alone: power(alone.min(longest)),
+    })
 }

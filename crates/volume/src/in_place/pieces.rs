@@ -43,7 +43,7 @@ pub(super) fn for_each(
     work: impl Fn(u64, &mut [u8]) -> Result<(), InPlaceError> + Sync,
 ) -> Result<(), InPlaceError> {
     let at_a_time = match backend.medium() {
-        Medium::Remote => REMOTE,
+        Medium::Remote { .. } => REMOTE,
         _ => 1,
     };
     let left = Mutex::new(pieces(len));
@@ -138,7 +138,10 @@ mod tests {
         }
 
         fn medium(&self) -> Medium<'_> {
-            Medium::Remote
+            Medium::Remote {
+                longest: PIECE,
+                alone: PIECE,
+            }
         }
 
         fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackendError> {

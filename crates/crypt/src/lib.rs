@@ -30,7 +30,7 @@
 //! `SCRIM_DISABLE`, read once per process, is a comma-separated list of what must not be used:
 //! drivers (`xts-aes-aesni`), families (`vaes512`, `aesni`, `portable`) or CPU features (`aes`;
 //! `avx512` stands for all of its parts). A name that matches nothing here disables nothing, so that
-//! one list serves different machines and versions.
+//! one list serves different machines and versions. `awslc` is AWS-LC's AES-GCM for [`stream`]s.
 //! [`SectorCipher::new_with_driver`] asks for one driver by name, and so does a specification
 //! `capi:xts-aes-aesni-plain64`. The IVs of ESSIV are encrypted by a driver of the same family.
 //!

@@ -1,6 +1,6 @@
 //! Registry of implementations: those that exist, those usable in this process, and the one chosen.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use crate::error::{CipherError, alternatives};
 use crate::kernels::descriptor::Kernel;
@@ -54,9 +54,8 @@ enum Code {
 pub fn implementations() -> &'static [Implementation] {
     static ROWS: OnceLock<Vec<Implementation>> = OnceLock::new();
     ROWS.get_or_init(|| {
-        let disabled = std::env::var_os("SCRIM_DISABLE").unwrap_or_default();
         let code = kernels().map(Code::Sector).chain(gcm().map(Code::Gcm));
-        examine(code, &disabled.to_string_lossy())
+        examine(code, disabled())
     })
 }
 
@@ -146,15 +145,31 @@ impl Implementation {
     }
 }
 
-/// The best kernel of AES-GCM that can be used here, or the one with this driver name, with `key` expanded. `None` where
-/// there is none, or for a key of another length than 16 or 32 bytes.
-pub(crate) fn set_up_gcm(key: &[u8], driver: Option<&str>) -> Option<Box<dyn GcmKernel>> {
-    let rows = implementations().iter();
-    let mut asked_for = rows.filter(|row| driver.is_none_or(|driver| driver == row.driver));
-    asked_for.find_map(|row| match row.code {
+/// The best kernel of AES-GCM that `fits` and can be used here, with `key` expanded. `None` where there is none, or for a
+/// key of another length than 16 or 32 bytes.
+pub(crate) fn set_up_gcm(
+    key: &[u8],
+    fits: impl Fn(&Implementation) -> bool,
+) -> Option<Box<dyn GcmKernel>> {
+    let mut rows = implementations().iter().filter(|row| fits(row));
+    rows.find_map(|row| match row.code {
         Code::Gcm(gcm) if row.is_ready() => (gcm.set_up)(key),
         _ => None,
     })
+}
+
+/// Returns whether `SCRIM_DISABLE` has this name.
+pub(crate) fn is_disabled(name: &str) -> bool {
+    disabled().split(',').any(|other| other.trim() == name)
+}
+
+/// Value of `SCRIM_DISABLE`, which is read once.
+fn disabled() -> &'static str {
+    static DISABLED: LazyLock<String> = LazyLock::new(|| {
+        let disabled = std::env::var_os("SCRIM_DISABLE").unwrap_or_default();
+        disabled.to_string_lossy().into_owned()
+    });
+    &DISABLED
 }
 
 impl Code {

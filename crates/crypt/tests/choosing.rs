@@ -9,6 +9,7 @@ use std::fs;
 use std::process::Command;
 
 use common::{cipher, sector_size};
+use scrim_crypt::stream::{Aead, NONCE, Sealer, TAG};
 use scrim_crypt::{CipherSpec, Geometry, SectorCipher, implementations};
 
 /// Prints which driver this process would use for each mode, and what it reports of its drivers.
@@ -35,9 +36,28 @@ fn choice() {
 
 const MODES: [&str; 4] = ["xts", "cbc", "ctr", "ecb"];
 
+/// Prints the tag of an empty record, or the reason why there is none.
+#[test]
+#[ignore = "run by the others, in a process of its own"]
+fn record() {
+    let mut tag = [0; TAG];
+    match Sealer::new(Aead::Aes128Gcm, &[0; 16], &[0; NONCE], 0) {
+        Ok(mut sealer) => {
+            sealer.seal_in_place(b"", &mut [], &mut tag).unwrap();
+            println!("<{:032x}>", u128::from_be_bytes(tag));
+        }
+        Err(error) => println!("<{error}>"),
+    }
+}
+
 fn choice_with(disabled: &str) -> Vec<String> {
+    printed("choice", disabled)
+}
+
+/// Output of one of the tests above in a process of its own.
+fn printed(test: &str, disabled: &str) -> Vec<String> {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "choice", "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .env("SCRIM_DISABLE", disabled)
         .output()
         .unwrap();
@@ -102,6 +122,17 @@ fn without_any_driver_there_is_no_cipher() {
         "no driver for aes-xts-plain64 can be used in this process; look at SCRIM_DISABLE and at \
          the self-tests of the drivers"
     );
+}
+
+/// The tag is that of test case 1 of the paper that describes GCM.
+#[test]
+fn records_are_sealed_until_all_code_is_disabled() {
+    for disabled in ["", "portable", "aes", "aes,awslc", "aes,portable"] {
+        let tag = "58e2fccefa7e3061367f1d57a4e7455a";
+        assert_eq!(printed("record", disabled), [tag], "{disabled}");
+    }
+    let refusal = "no driver that was asked for computes AES_128_GCM here; name another, or look at SCRIM_DISABLE";
+    assert_eq!(printed("record", "portable, awslc ,aes"), [refusal]);
 }
 
 #[test]

@@ -46,31 +46,21 @@ impl Cursor {
     /// # Panics
     /// When source and destination have different lengths.
     pub(super) fn over(data: Data<'_>) -> (Self, usize) {
-        let (source, destination, lens) = match data {
+        let len = data.len();
+        let (source, destination) = match data {
             Data::InPlace(data) => {
                 let start = data.as_mut_ptr();
-                (start.cast_const(), start, [data.len(); 2])
+                (start.cast_const(), start)
             }
             Data::Copy {
                 source,
                 destination,
-            } => {
-                let lens = [source.len(), destination.len()];
-                (source.as_ptr(), destination.as_mut_ptr(), lens)
-            }
+            } => (source.as_ptr(), destination.as_mut_ptr()),
             Data::Shared {
                 source,
                 destination,
-            } => {
-                let lens = [source.len(), destination.len()];
-                (source.start(), destination.as_mut_ptr(), lens)
-            }
+            } => (source.start(), destination.as_mut_ptr()),
         };
-        let [len, other] = lens;
-        assert!(
-            len == other,
-            "a source of {len} bytes for a destination of {other}"
-        );
         let at = Self {
             source,
             destination,

@@ -7,8 +7,10 @@
 //! has that of x^i in bit 254 - i, where 255 - i is wanted, so all powers are stored divided by x. Powers are therefore
 //! H^k / x, and their products with blocks are right in all 256 bits.
 
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use zeroize::Zeroize;
 
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use super::cursor::Cursor;
 use super::gcm::NONCE;
 
@@ -37,6 +39,7 @@ pub(super) fn lengths(additional: usize, message: usize) -> u128 {
 ///
 /// # Safety
 /// So many bytes can be read and written `at`: 1 to 15.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[inline(always)]
 pub(super) unsafe fn part_of_block<const ENCRYPT: bool>(
     at: Cursor,

@@ -9,7 +9,6 @@ pub(crate) mod argon2;
 mod cursor;
 pub(crate) mod descriptor;
 pub(crate) mod gcm;
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "pointers")]
 mod gcm_blocks;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
@@ -48,7 +47,8 @@ pub(crate) fn kernels() -> impl Iterator<Item = &'static Kernel> {
 /// Every kernel of AES-GCM of this build.
 pub(crate) fn gcm() -> impl Iterator<Item = &'static Gcm> {
     #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
-    return native::GCM.iter();
+    let wide = native::GCM;
     #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-    return std::iter::empty();
+    let wide = &[];
+    wide.iter().chain(portable::GCM)
 }

@@ -24,6 +24,31 @@ pub(crate) enum Data<'a> {
     },
 }
 
+impl Data<'_> {
+    /// Length in bytes.
+    ///
+    /// # Panics
+    /// When source and destination have different lengths.
+    pub(crate) fn len(&self) -> usize {
+        let [len, other] = match self {
+            Self::InPlace(data) => [data.len(); 2],
+            Self::Copy {
+                source,
+                destination,
+            } => [source.len(), destination.len()],
+            Self::Shared {
+                source,
+                destination,
+            } => [source.len(), destination.len()],
+        };
+        assert!(
+            len == other,
+            "a source of {len} bytes for a destination of {other}"
+        );
+        len
+    }
+}
+
 /// The largest data unit, in bytes.
 pub(crate) const UNIT_MAX: usize = 4096;
 

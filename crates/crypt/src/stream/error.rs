@@ -16,7 +16,8 @@ pub enum StreamError {
         /// Length of the key given, in bytes.
         bytes: usize,
     },
-    /// The driver that was named does not exist, does not compute this AEAD, or cannot be used here.
+    /// The driver that was named does not exist, does not compute this AEAD, or cannot be used here; or `SCRIM_DISABLE` has
+    /// them all.
     DriverNotReady {
         /// The AEAD that was to use it.
         aead: Aead,
@@ -49,7 +50,7 @@ impl fmt::Display for StreamError {
             }
             Self::DriverNotReady { aead } => write!(
                 f,
-                "no driver of this name computes {aead} here; name another, or none for the best"
+                "no driver that was asked for computes {aead} here; name another, or look at SCRIM_DISABLE"
             ),
             Self::TooLong { bytes } => write!(
                 f,

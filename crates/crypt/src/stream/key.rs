@@ -1,4 +1,4 @@
-//! Expanded keys: of AES-GCM by a kernel of this crate, where one runs here, and otherwise by AWS-LC.
+//! Expanded keys: by a kernel of this crate, or by AWS-LC.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
@@ -8,8 +8,14 @@ use super::aead::{Aead, NONCE, TAG};
 use super::error::StreamError;
 use crate::kernels::gcm::GcmKernel;
 use crate::kernels::run::Data;
-use crate::registry::set_up_gcm;
+use crate::registry::{Implementation, is_disabled, set_up_gcm};
 use crate::wipe;
+
+/// Name of AWS-LC's own AES-GCM, for `SCRIM_DISABLE`.
+const AWS_LC: &str = "awslc";
+
+/// Rank of AWS-LC's own AES-GCM: above that of the portable kernel, below that of kernels for processors.
+const AWS_LC_PRIORITY: u32 = 200;
 
 /// An expanded key, and whose code uses it.
 pub(super) enum Key {
@@ -28,14 +34,11 @@ impl Key {
             let bytes = key.len();
             return Err(StreamError::KeySize { aead, bytes });
         }
-        let kernel = match aead {
-            Aead::Aes128Gcm | Aead::Aes256Gcm => set_up_gcm(key, driver).map(Self::Kernel),
-            Aead::ChaCha20Poly1305 => None,
-        };
-        let expanded = match (kernel, driver) {
-            (Some(kernel), _) => Ok(kernel),
-            (None, Some(_)) => Err(StreamError::DriverNotReady { aead }),
-            (None, None) => by_library(aead, key),
+        let expanded = match (aead, driver) {
+            (Aead::ChaCha20Poly1305, None) => by_library(aead, key),
+            (Aead::ChaCha20Poly1305, Some(_)) => Err(StreamError::DriverNotReady { aead }),
+            (_, None) => by_best(aead, key),
+            (_, Some(driver)) => by_kernel(aead, key, |row| row.driver == driver),
         };
         wipe::stack();
         expanded
@@ -88,6 +91,27 @@ impl Key {
             }
         }
     }
+}
+
+/// AES-GCM by the fastest code that is not disabled.
+fn by_best(aead: Aead, key: &[u8]) -> Result<Key, StreamError> {
+    by_kernel(aead, key, |row| row.priority > AWS_LC_PRIORITY).or_else(|_| {
+        if is_disabled(AWS_LC) {
+            by_kernel(aead, key, |_| true)
+        } else {
+            by_library(aead, key)
+        }
+    })
+}
+
+/// AES-GCM by the best kernel that fits and can be used here.
+fn by_kernel(
+    aead: Aead,
+    key: &[u8],
+    fits: impl Fn(&Implementation) -> bool,
+) -> Result<Key, StreamError> {
+    let kernel = set_up_gcm(key, fits).map(Key::Kernel);
+    kernel.ok_or(StreamError::DriverNotReady { aead })
 }
 
 fn by_library(aead: Aead, key: &[u8]) -> Result<Key, StreamError> {

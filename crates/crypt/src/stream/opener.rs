@@ -20,7 +20,8 @@ impl Opener {
     /// record.
     ///
     /// # Errors
-    /// [`StreamError::KeySize`], or [`StreamError::Library`] where there is no memory.
+    /// [`StreamError::KeySize`]; [`StreamError::Library`] where there is no memory; [`StreamError::DriverNotReady`] where
+    /// `SCRIM_DISABLE` has all code for this AEAD.
     pub fn new(aead: Aead, key: &[u8], iv: &[u8; NONCE], first: u64) -> Result<Self, StreamError> {
         Ok(Self::with(Key::expand(aead, None, key)?, iv, first))
     }
@@ -28,7 +29,7 @@ impl Opener {
     /// As [`Opener::new`], by the driver with this name: one of the [`implementations`](crate::implementations) of `gcm(aes)`.
     ///
     /// # Errors
-    /// Those of [`Opener::new`], and [`StreamError::DriverNotReady`].
+    /// Those of [`Opener::new`].
     pub fn new_with_driver(
         aead: Aead,
         driver: &str,

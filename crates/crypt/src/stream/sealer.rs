@@ -24,7 +24,8 @@ impl Sealer {
     /// repeat this one's nonces.
     ///
     /// # Errors
-    /// [`StreamError::KeySize`], or [`StreamError::Library`] where there is no memory.
+    /// [`StreamError::KeySize`]; [`StreamError::Library`] where there is no memory; [`StreamError::DriverNotReady`] where
+    /// `SCRIM_DISABLE` has all code for this AEAD.
     pub fn new(aead: Aead, key: &[u8], iv: &[u8; NONCE], first: u64) -> Result<Self, StreamError> {
         Ok(Self::with(Key::expand(aead, None, key)?, aead, iv, first))
     }
@@ -32,7 +33,7 @@ impl Sealer {
     /// As [`Sealer::new`], by the driver with this name: one of the [`implementations`](crate::implementations) of `gcm(aes)`.
     ///
     /// # Errors
-    /// Those of [`Sealer::new`], and [`StreamError::DriverNotReady`].
+    /// Those of [`Sealer::new`].
     pub fn new_with_driver(
         aead: Aead,
         driver: &str,

@@ -63,8 +63,13 @@ pub(super) fn locked<C: BlockEncrypt>(key: &[u8]) -> Option<Locked<C>> {
 /// Hands the run to `transform` in pieces of `units` data units, in their place at the destination.
 pub(super) fn piecewise(run: Run<'_>, units: usize, transform: impl FnMut(&mut [u8])) {
     let piece = run.unit() * units;
-    let mut transform = transform;
-    match run.into_data() {
+    pieces(run.into_data(), piece, transform);
+}
+
+/// Hands data to `transform` in pieces of `piece` bytes, and at last what is left, in their place at the destination,
+/// which is as long as the source.
+pub(super) fn pieces(data: Data<'_>, piece: usize, mut transform: impl FnMut(&mut [u8])) {
+    match data {
         Data::InPlace(data) => data.chunks_mut(piece).for_each(transform),
         Data::Copy {
             source,

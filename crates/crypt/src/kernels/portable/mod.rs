@@ -10,7 +10,7 @@
 //!
 //! Block ciphers are those of RustCrypto, and a Twofish of our own. The `aes` crate uses AES instructions where it finds
 //! them. `RUSTFLAGS='--cfg aes_backend="soft"'` builds it without. A mode is written once, for each [`blocks::Family`] of
-//! block ciphers. A wide kernel for one of them is a row in a table of its own, as `x86_64` has for AES and Serpent.
+//! block ciphers; AES-GCM has GHASH by multiplications of integers. A wide kernel for one of them is a row in a table of its own, as `x86_64` has for AES and Serpent.
 
 mod adiantum;
 mod blocks;
@@ -18,6 +18,8 @@ mod cbc;
 mod ctr;
 mod ecb;
 mod families;
+mod gcm;
+mod ghash;
 mod lrw;
 mod null;
 #[cfg(test)]
@@ -27,6 +29,7 @@ mod xts;
 
 use self::families::{Aes, Camellia, Serpent, Twofish};
 use super::descriptor::Kernel;
+use super::gcm::Gcm;
 use super::iv::SectorKernel;
 use crate::spec::Algorithm;
 
@@ -134,6 +137,9 @@ pub(crate) static KERNELS: &[Kernel] = &[
     ),
     null::NULL,
 ];
+
+/// Every portable kernel of AES-GCM.
+pub(crate) static GCM: &[Gcm] = &[gcm::GCM];
 
 pub(crate) const AES_XTS: Kernel = row(Algorithm::AesXts, "xts-aes-portable", xts::set_up::<Aes>);
 

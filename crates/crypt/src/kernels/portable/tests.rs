@@ -1,8 +1,8 @@
 //! One small case of each mode, so that it runs under Miri. `kernels::tests` has the many.
 
-use super::KERNELS;
+use super::{GCM, KERNELS};
 use crate::kernels::iv::{Block, Ivs};
-use crate::kernels::run::Run;
+use crate::kernels::run::{Data, Run};
 
 const KEY: u128 = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c;
 const PLAIN: [u128; 2] = [
@@ -126,4 +126,37 @@ fn lrw() {
         [plain; 2],
         cipher,
     );
+}
+
+/// McGrew and Viega, The Galois/Counter Mode of Operation, test case 4: a part of a block at both ends.
+#[test]
+fn gcm() {
+    const DATA: &[u8; 20] =
+        b"\xfe\xed\xfa\xce\xde\xad\xbe\xef\xfe\xed\xfa\xce\xde\xad\xbe\xef\xab\xad\xda\xd2";
+    const NONCE: &[u8; 12] = b"\xca\xfe\xba\xbe\xfa\xce\xdb\xad\xde\xca\xf8\x88";
+    let key = 0xfeff_e992_8665_731c_6d6a_8f94_6730_8308_u128.to_be_bytes();
+    let bytes = |blocks: [u128; 4]| blocks.map(u128::to_be_bytes).as_flattened()[..60].to_vec();
+    let plain = bytes([
+        0xd931_3225_f884_06e5_a559_09c5_aff5_269a,
+        0x86a7_a953_1534_f7da_2e4c_303d_8a31_8a72,
+        0x1c3c_0c95_9568_0953_2fcf_0e24_49a6_b525,
+        0xb16a_edf5_aa0d_e657_ba63_7b39_0000_0000,
+    ]);
+    let cipher = bytes([
+        0x4283_1ec2_2177_7424_4b72_21b7_84d0_d49c,
+        0xe3aa_212f_2c02_a4e0_35c1_7e23_29ac_a12e,
+        0x21d5_14b2_5466_931c_7d8f_6a5a_ac84_aa05,
+        0x1ba3_0b39_6a0a_ac97_3d58_e091_0000_0000,
+    ]);
+    let tag = 0x5bc9_4fbc_3221_a5db_94fa_e95a_e712_1a47_u128.to_be_bytes();
+    let keyed = (GCM[0].set_up)(&key).unwrap();
+    let mut data = plain.clone();
+    assert_eq!(keyed.seal(NONCE, DATA, Data::InPlace(&mut data)), tag);
+    assert_eq!(data, cipher);
+    let copied = Data::Copy {
+        source: &cipher,
+        destination: &mut data,
+    };
+    assert_eq!(keyed.open(NONCE, DATA, copied), tag);
+    assert_eq!(data, plain);
 }

@@ -145,17 +145,18 @@ impl Implementation {
     }
 }
 
-/// The best kernel of AES-GCM that `fits` and can be used here, with `key` expanded. `None` where there is none, or for a
-/// key of another length than 16 or 32 bytes.
-pub(crate) fn set_up_gcm(
-    key: &[u8],
-    fits: impl Fn(&Implementation) -> bool,
-) -> Option<Box<dyn GcmKernel>> {
-    let mut rows = implementations().iter().filter(|row| fits(row));
-    rows.find_map(|row| match row.code {
-        Code::Gcm(gcm) if row.is_ready() => (gcm.set_up)(key),
-        _ => None,
-    })
+/// The best kernel of AES-GCM that can be used here.
+pub(crate) fn best_gcm() -> Option<&'static Implementation> {
+    let mut rows = implementations().iter();
+    rows.find(|row| row.code.gcm().is_some() && row.is_ready())
+}
+
+/// The kernel of AES-GCM with this driver name, with `key` expanded. `None` where it cannot be used, or for a key of
+/// another length than 16 or 32 bytes.
+pub(crate) fn set_up_gcm(key: &[u8], driver: &str) -> Option<Box<dyn GcmKernel>> {
+    let row = implementations().iter().find(|row| row.driver == driver)?;
+    let gcm = row.code.gcm()?;
+    row.is_ready().then(|| (gcm.set_up)(key))?
 }
 
 /// Returns whether `SCRIM_DISABLE` has this name.
@@ -177,6 +178,13 @@ impl Code {
         match self {
             Self::Sector(kernel) => Some(kernel),
             Self::Gcm(_) => None,
+        }
+    }
+
+    fn gcm(self) -> Option<&'static Gcm> {
+        match self {
+            Self::Sector(_) => None,
+            Self::Gcm(gcm) => Some(gcm),
         }
     }
 

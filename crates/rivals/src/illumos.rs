@@ -16,7 +16,6 @@ use ghash::universal_hash::UniversalHash;
 use scrim_bench::turns;
 
 use crate::expected::Expected;
-use crate::foreign::awslc::AWS_LC;
 use crate::foreign::fpu::Registers;
 use crate::foreign::openssl::OPENSSL;
 use crate::measure::{Buffer, Seat, Timer};
@@ -60,12 +59,8 @@ const FAST: Library = Library {
 };
 const TODAY: Library = Library {
     name: "today",
-    version: || Ok("Scrim's best sector ciphers for this processor; aws-lc's own GCM".to_owned()),
-    set_up: |work| match work.cipher {
-        // One message of 128 KiB: Scrim's own GCM seals records, of at most 16 KiB.
-        Cipher::Aes128Gcm => (AWS_LC.set_up)(work),
-        _ => (scrim::RUNS.set_up)(work),
-    },
+    version: || Ok("Scrim's best code for this processor".to_owned()),
+    set_up: scrim::RUNS.set_up,
 };
 
 const STAGES: [&Library; 5] = [&PER_BLOCK, &CHUNKS, &FAST, &TODAY, &OPENSSL];
@@ -131,7 +126,6 @@ fn workload(stage: &Library, work: Work, direction: Direction) -> String {
     let (unit, by) = match (work.is_tagged(), stage.name) {
         (false, _) => ("sectors of 4096 bytes", ""),
         (true, "fast") => ("one message", ", by RustCrypto"),
-        (true, "today") => ("one message", ", by aws-lc"),
         (true, _) => ("one message", ""),
     };
     let (way, cipher) = (direction.name(), work.cipher.describe());

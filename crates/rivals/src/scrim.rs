@@ -1,12 +1,12 @@
 //! Scrim itself, by its public interface.
 
-use scrim_crypt::stream::{Aead, Opener, Sealer, StreamError};
+use scrim_crypt::stream::{Aead, CONTENT_MAX, MessageSealer, Opener, Sealer, StreamError};
 use scrim_crypt::{CipherError, CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
 
 use crate::rival::{Fault, Library, SetUp, Turns, tagged};
-use crate::work::{Cipher, Direction, NONCE, Work};
+use crate::work::{BLOCK, Cipher, Direction, NONCE, Work};
 
-/// Whole runs of sectors, as a volume gives them, and records one after the other.
+/// Whole runs of sectors, as a volume gives them, and records, or longer messages, one after the other.
 pub(crate) const RUNS: Library = Library {
     name: "scrim",
     version: || Ok(concat!("Scrim ", env!("CARGO_PKG_VERSION")).to_owned()),
@@ -99,9 +99,9 @@ fn turn(cipher: &SectorCipher, direction: Direction, first: u64, run: &mut [u8])
     }
 }
 
-/// Records, which both sides count by themselves.
+/// Records or longer messages, which both sides count by themselves.
 struct Records {
-    sealer: Sealer,
+    sealer: RecordSealer,
     opener: Opener,
     work: Work,
 }
@@ -129,7 +129,7 @@ impl Turns for Records {
                 }
                 records.try_for_each(|record| {
                     let (payload, tag) = tagged(record)?;
-                    let sealed = self.sealer.seal_in_place(&[], payload, tag);
+                    let sealed = self.sealer.seal_in_place(payload, tag);
                     sealed.map_err(|error| said(&error))
                 })
             }
@@ -157,8 +157,36 @@ fn aead(work: Work) -> Aead {
     }
 }
 
-fn sealer(work: Work, first: u64) -> Result<Sealer, Fault> {
-    let sealer = Sealer::new(aead(work), work.cipher.key(), &IV, first);
+/// Sealer of records, or of messages that are too long for one.
+enum RecordSealer {
+    Records(Sealer),
+    Messages(MessageSealer),
+}
+
+impl RecordSealer {
+    fn number(&self) -> u64 {
+        match self {
+            Self::Records(sealer) => sealer.number(),
+            Self::Messages(sealer) => sealer.number(),
+        }
+    }
+
+    fn seal_in_place(&mut self, data: &mut [u8], tag: &mut [u8; BLOCK]) -> Result<(), StreamError> {
+        match self {
+            Self::Records(sealer) => sealer.seal_in_place(&[], data, tag),
+            Self::Messages(sealer) => sealer.seal_in_place(&[], data, tag),
+        }
+    }
+}
+
+/// Messages are numbered from 0 on, as those of a new key always are.
+fn sealer(work: Work, first: u64) -> Result<RecordSealer, Fault> {
+    let (aead, key) = (aead(work), work.cipher.key());
+    let sealer = if work.payload() > CONTENT_MAX {
+        MessageSealer::new(aead, key, &IV).map(RecordSealer::Messages)
+    } else {
+        Sealer::new(aead, key, &IV, first).map(RecordSealer::Records)
+    };
     sealer.map_err(|error| said(&error))
 }
 

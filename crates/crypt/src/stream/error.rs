@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::aead::{Aead, CONTENT_MAX};
+use super::aead::{Aead, CONTENT_MAX, MESSAGE_MAX};
 
 /// Reason for which a key was not set up, or a record not sealed or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,11 @@ pub enum StreamError {
     TooLong {
         /// Length of the content in bytes, without the tag.
         bytes: usize,
+    },
+    /// A message of more than [`MESSAGE_MAX`].
+    MessageTooLong {
+        /// Length of the message in bytes, without the tag.
+        bytes: u64,
     },
     /// The tag is not that of these bytes, under this key, with this number and additional data.
     Forged {
@@ -55,6 +60,10 @@ impl fmt::Display for StreamError {
             Self::TooLong { bytes } => write!(
                 f,
                 "a record of {bytes} bytes, and {CONTENT_MAX} is the most; send shorter records"
+            ),
+            Self::MessageTooLong { bytes } => write!(
+                f,
+                "a message of {bytes} bytes, and {MESSAGE_MAX} is the most; send several"
             ),
             Self::Forged { number } => write!(
                 f,

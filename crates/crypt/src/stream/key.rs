@@ -8,7 +8,7 @@ use super::aead::{Aead, NONCE, TAG};
 use super::error::StreamError;
 use crate::kernels::gcm::GcmKernel;
 use crate::kernels::run::Data;
-use crate::registry::{Implementation, is_disabled, set_up_gcm};
+use crate::registry::{best_gcm, is_disabled, set_up_gcm};
 use crate::wipe;
 
 /// Name of AWS-LC's own AES-GCM, for `SCRIM_DISABLE`.
@@ -38,7 +38,7 @@ impl Key {
             (Aead::ChaCha20Poly1305, None) => by_library(aead, key),
             (Aead::ChaCha20Poly1305, Some(_)) => Err(StreamError::DriverNotReady { aead }),
             (_, None) => by_best(aead, key),
-            (_, Some(driver)) => by_kernel(aead, key, |row| row.driver == driver),
+            (_, Some(driver)) => by_kernel(aead, key, driver),
         };
         wipe::stack();
         expanded
@@ -93,24 +93,32 @@ impl Key {
     }
 }
 
-/// AES-GCM by the fastest code that is not disabled.
-fn by_best(aead: Aead, key: &[u8]) -> Result<Key, StreamError> {
-    by_kernel(aead, key, |row| row.priority > AWS_LC_PRIORITY).or_else(|_| {
-        if is_disabled(AWS_LC) {
-            by_kernel(aead, key, |_| true)
-        } else {
-            by_library(aead, key)
-        }
-    })
+/// Name of the code that computes `aead` where no driver is named: a driver's, or `awslc`. `None` where `SCRIM_DISABLE`
+/// names all of it.
+#[must_use]
+pub fn chosen(aead: Aead) -> Option<&'static str> {
+    if aead == Aead::ChaCha20Poly1305 {
+        return Some(AWS_LC);
+    }
+    match best_gcm() {
+        Some(row) if row.priority > AWS_LC_PRIORITY || is_disabled(AWS_LC) => Some(row.driver),
+        None if is_disabled(AWS_LC) => None,
+        _ => Some(AWS_LC),
+    }
 }
 
-/// AES-GCM by the best kernel that fits and can be used here.
-fn by_kernel(
-    aead: Aead,
-    key: &[u8],
-    fits: impl Fn(&Implementation) -> bool,
-) -> Result<Key, StreamError> {
-    let kernel = set_up_gcm(key, fits).map(Key::Kernel);
+/// AES-GCM by the fastest code that is not disabled.
+fn by_best(aead: Aead, key: &[u8]) -> Result<Key, StreamError> {
+    match chosen(aead) {
+        Some(AWS_LC) => by_library(aead, key),
+        Some(driver) => by_kernel(aead, key, driver),
+        None => Err(StreamError::DriverNotReady { aead }),
+    }
+}
+
+/// AES-GCM by the kernel with this name, where it can be used here.
+fn by_kernel(aead: Aead, key: &[u8], driver: &str) -> Result<Key, StreamError> {
+    let kernel = set_up_gcm(key, driver).map(Key::Kernel);
     kernel.ok_or(StreamError::DriverNotReady { aead })
 }
 

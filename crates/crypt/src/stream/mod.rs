@@ -2,7 +2,8 @@
 //!
 //! A [`Sealer`] or an [`Opener`] has the key of one direction of a connection. It counts the records, makes each
 //! nonce from the count and ends at the key's limit, so that no nonce comes twice under a key. Headers, padding and
-//! additional data are the protocol's. `scrim serve` seals and opens all its TLS records here; `rivals ciphers`
+//! additional data are the protocol's. A [`MessageSealer`] does the same with messages that are longer than a record.
+//! `scrim serve` seals and opens all its TLS records here; `rivals ciphers`
 //! measures the same calls beside other libraries.
 //!
 //! ```
@@ -34,7 +35,7 @@
 //!
 //! # Code
 //!
-//! AES-GCM is computed by the fastest code that runs here and that `SCRIM_DISABLE` does not name:
+//! AES-GCM is computed by the fastest code that runs here and that `SCRIM_DISABLE` does not name, as [`chosen`] says:
 //!
 //! 1. a kernel of this crate for this processor, `gcm-aes-vaes512` and its siblings;
 //! 2. AWS-LC, which chooses code for this processor itself (`SCRIM_DISABLE=awslc`);
@@ -47,11 +48,14 @@
 mod aead;
 mod error;
 mod key;
+mod message;
 mod nonces;
 mod opener;
 mod sealer;
 
-pub use aead::{Aead, CONTENT_MAX, EXPLICIT_NONCE, NONCE, TAG};
+pub use aead::{Aead, CONTENT_MAX, EXPLICIT_NONCE, MESSAGE_MAX, NONCE, TAG};
 pub use error::StreamError;
+pub use key::chosen;
+pub use message::MessageSealer;
 pub use opener::Opener;
 pub use sealer::Sealer;

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use scrim_crypt::stream::{Aead, CONTENT_MAX, NONCE, Opener, Sealer, StreamError, TAG};
+use scrim_crypt::stream::{
+    Aead, CONTENT_MAX, MessageSealer, NONCE, Opener, Sealer, StreamError, TAG,
+};
 
 use super::{IV, key_of, sealed};
 use crate::common::plaintext;
@@ -49,6 +51,24 @@ fn records_are_those_of_one_call_and_are_opened() {
             assert!(here == content, "{aead}, {len} bytes");
         }
         assert_eq!((sealer.number(), opener.number()), (7 + 603, 7 + 603));
+    }
+}
+
+#[test]
+fn messages_may_be_longer_than_records() {
+    let plain = plaintext(1 << 20);
+    for aead in Aead::ALL {
+        let mut sealer = MessageSealer::new(aead, &key_of(aead), &IV).unwrap();
+        let mut opener = opener(aead, 0);
+        for (number, len) in (0..).zip([0, CONTENT_MAX + 1, 128 << 10, plain.len()]) {
+            assert_eq!(sealer.number(), number);
+            let (mut here, mut tag) = (plain[..len].to_vec(), [0; TAG]);
+            sealer.seal_in_place(b"name", &mut here, &mut tag).unwrap();
+            let whole = sealed(aead, nonce(number), b"name", &plain[..len]);
+            assert!(whole == [&here[..], &tag].concat(), "{aead}, {len} bytes");
+            opener.open_in_place(b"name", &mut here, &tag).unwrap();
+            assert!(here == plain[..len], "{aead}, {len} bytes");
+        }
     }
 }
 
@@ -174,6 +194,10 @@ fn refusals_say_what_to_do() {
         (
             StreamError::TooLong { bytes: 20_000 },
             "a record of 20000 bytes, and 16385 is the most; send shorter records",
+        ),
+        (
+            StreamError::MessageTooLong { bytes: 1 << 37 },
+            "a message of 137438953472 bytes, and 68719476704 is the most; send several",
         ),
         (
             StreamError::Forged { number: 3 },

@@ -141,6 +141,11 @@ impl Buffers {
         self.went(load, &walk);
     }
 
+    /// Calls `turn` with the data of the first call of a hot load, each time the same.
+    pub(super) fn again(&mut self, load: Load, turn: impl FnOnce(&mut [u8])) {
+        turn(black_box(&mut self.hot.all()[..load.call]));
+    }
+
     /// Copies each call's data, with what the library has for that: from one hot buffer to the other,
     /// or within the cold one to half a buffer away.
     pub(super) fn copies(&mut self, load: Load, turns: u64) {

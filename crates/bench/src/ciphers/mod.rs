@@ -1,4 +1,4 @@
-//! Measures the speed of sector ciphers on this machine: MB/s and cycles a byte, beside `memcpy` and the limit
+//! Measures the speed of sector ciphers, and of records of AES-GCM, on this machine: MB/s and cycles a byte, beside `memcpy` and the limit
 //! of this processor's AES units.
 //!
 //! [`measure`] takes a [`Plan`] and gives an [`Outcome`], whose parts are text for a terminal. Every
@@ -15,14 +15,16 @@ mod error;
 mod load;
 mod outcome;
 mod plan;
+mod records;
 mod text;
 mod workload;
 
 pub use choice::{MODES, OTHER_CIPHERS, Subject, all, usual};
 pub use error::MeasureError;
 pub use load::{Direction, Load, Warmth};
-pub use outcome::{Limit, Outcome, Row, Speed, Speeds};
+pub use outcome::{Limit, Outcome, RecordRow, Row, Speed, Speeds};
 pub use plan::Plan;
+pub use records::Records;
 
 use crate::{Pinned, Study, Watch, turns};
 use workload::Bench;
@@ -121,6 +123,7 @@ mod tests {
                 driver: None,
             }],
             sector_sizes: vec![SectorSize::S512, SectorSize::S4096],
+            records: Vec::new(),
             slice: Duration::from_micros(100),
             cold_bytes: load::COLD_UNIT,
         }
@@ -190,6 +193,29 @@ mod tests {
         assert_eq!(unique.len(), names.len());
         let conclusion = outcome.conclusion(&report);
         assert!(conclusion.sector_size.is_some() && conclusion.key_size.is_some());
+    }
+
+    #[test]
+    fn records_are_sealed_and_opened() {
+        let mut plan = plan();
+        plan.subjects.clear();
+        plan.records = Records::usual();
+        plan.records.extend(Records::all());
+        let mut study = Study::new(Machine::default(), 2);
+        let outcome = measure(&plan, &mut study, &mut |_| ControlFlow::Continue(())).unwrap();
+        let report = study.finish();
+        assert_eq!(outcome.records.len(), 4 * plan.records.len());
+        let rows = outcome.records.iter();
+        let figures = rows.map(|row| row.speeds.iter().flatten().count());
+        // Calls of 4 KiB and more, or of 64 KiB and more; nothing is opened cold.
+        let wanted = [6, 3, 4, 2].repeat(plan.records.len());
+        assert_eq!(figures.collect::<Vec<_>>(), wanted);
+        let name = "aes-gcm_128b_r16384_64k_hot_decrypt";
+        let series = report.results.iter().find(|series| series.name == name);
+        assert_eq!(series.unwrap().samples.len(), 2);
+        let portable = "aes-gcm_256b_gcm-aes-portable_r1024_1m_cold_encrypt_vs_memcpy";
+        assert!(report.ratios.iter().any(|ratio| ratio.name == portable));
+        assert!(outcome.summary().is_empty() && !outcome.is_empty());
     }
 
     #[test]

@@ -8,6 +8,8 @@ use super::load::{Direction, Load};
 pub struct Outcome {
     /// Figures of each cipher with each sector size, both ways, in the order of the plan.
     pub rows: Vec<Row>,
+    /// Figures of AES-GCM for each length of record, both ways.
+    pub records: Vec<RecordRow>,
     /// Speed of the library's `memcpy`.
     pub memcpy: Speeds,
     /// Limits of this processor's AES units, one for each size of AES key.
@@ -32,6 +34,21 @@ pub struct Row {
     pub sector_size: usize,
     pub direction: Direction,
     /// Speed for each load; `None` also where a call is shorter than a sector.
+    pub speeds: Speeds,
+    /// Part of the processor's limit that the usual load reaches.
+    pub of_limit: Option<f64>,
+}
+
+/// Records of AES-GCM of one length, going one way.
+pub struct RecordRow {
+    /// Size of the key.
+    pub key_bits: usize,
+    /// Name of the driver, or of AWS-LC, which computed it.
+    pub code: &'static str,
+    /// Length of a record without its tag.
+    pub bytes: usize,
+    pub direction: Direction,
+    /// Speed for each load; `None` also where a call is shorter than a record, and for what would be opened from memory.
     pub speeds: Speeds,
     /// Part of the processor's limit that the usual load reaches.
     pub of_limit: Option<f64>,

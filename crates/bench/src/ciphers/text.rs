@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Direction, Load, Outcome, Row, Speed, Speeds};
+use super::{Direction, Load, Outcome, RecordRow, Row, Speed, Speeds};
 use crate::chart::{Ink, chart};
 
 /// Said of every AES: its block is short, however long its key is.
@@ -20,13 +20,17 @@ impl Outcome {
     /// Returns whether there is not one figure of a cipher.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let mut speeds = self.rows.iter().flat_map(|row| row.speeds);
-        speeds.all(|speed| speed.is_none())
+        let rows = self.rows.iter().flat_map(|row| row.speeds);
+        let records = self.records.iter().flat_map(|row| row.speeds);
+        rows.chain(records).all(|speed| speed.is_none())
     }
 
     /// The table of `cryptsetup benchmark`: 64 KiB a call from the cache, in the largest sectors.
     #[must_use]
     pub fn summary(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
         let largest = self.rows.iter().map(|row| row.sector_size).max();
         let mut pairs = self.pairs();
         pairs.retain(|(row, _)| Some(row.sector_size) == largest);
@@ -68,11 +72,17 @@ impl Outcome {
             let [first, ..] = rows else { continue };
             let _ = writeln!(text, "{}", first.describe());
             for row in rows {
-                let way = match row.direction {
-                    Direction::Encrypt => "enc",
-                    Direction::Decrypt => "dec",
-                };
-                let label = format!("{:>6} {way}", row.sector_size);
+                let label = label(row.sector_size, row.direction);
+                text.push_str(&figures(&label, &row.speeds, row.of_limit));
+            }
+        }
+        let same = |a: &RecordRow, b: &RecordRow| (a.key_bits, a.code) == (b.key_bits, b.code);
+        for rows in self.records.chunk_by(same) {
+            let [first, ..] = rows else { continue };
+            let (bits, code) = (first.key_bits, first.code);
+            let _ = writeln!(text, "aes-gcm, records, {bits}-bit key, by {code}");
+            for row in rows {
+                let label = label(row.bytes, row.direction);
                 text.push_str(&figures(&label, &row.speeds, row.of_limit));
             }
         }
@@ -177,6 +187,15 @@ impl Row {
     }
 }
 
+/// The length of a sector or record, and the direction.
+fn label(bytes: usize, direction: Direction) -> String {
+    let way = match direction {
+        Direction::Encrypt => "enc",
+        Direction::Decrypt => "dec",
+    };
+    format!("{bytes:>6} {way}")
+}
+
 /// A line of [`Outcome::detail`] with rates, and below one with cycles where there are any.
 fn figures(label: &str, speeds: &Speeds, of_limit: Option<f64>) -> String {
     let rates = speeds.map(|speed| speed.map(|speed| whole(speed.rate)));
@@ -245,6 +264,7 @@ mod tests {
         }
         Outcome {
             rows,
+            records: Vec::new(),
             memcpy: [25e3, 40e3, 50e3, 25e3, 8e3, 9e3, 9e3, 9e3].map(speed),
             limits: vec![Limit {
                 bits: 128,
@@ -288,6 +308,38 @@ AES-128 limit: 24000 MB/s, 0.083 cycles a byte
         let mut outcome = outcome();
         outcome.rows.truncate(4);
         assert_eq!(outcome.detail(), wanted);
+    }
+
+    #[test]
+    fn figures_of_records() {
+        let wanted = "\
+aes-gcm, records, 128-bit key, by some-driver
+ 16384 enc                    8192    8192                    6144    6144   62 %
+                             0.244   0.244                   0.326   0.326
+ 16384 dec                    4000    4000                                   62 %
+                             0.500   0.500
+";
+        let mut outcome = outcome();
+        outcome.rows.clear();
+        let row = |direction, speeds: [f64; 4]| RecordRow {
+            key_bits: 128,
+            code: "some-driver",
+            bytes: 16384,
+            direction,
+            speeds: [2, 3, 6, 7].into_iter().zip(speeds).fold(
+                [None; Load::COUNT],
+                |mut all, (load, rate)| {
+                    all[load] = speed(rate).filter(|_| rate > 0.0);
+                    all
+                },
+            ),
+            of_limit: Some(0.624),
+        };
+        outcome.records = vec![
+            row(Direction::Encrypt, [8192.0, 8192.0, 6144.0, 6144.0]),
+            row(Direction::Decrypt, [4000.0, 4000.0, 0.0, 0.0]),
+        ];
+        assert!(outcome.detail().contains(wanted), "{}", outcome.detail());
     }
 
     #[test]

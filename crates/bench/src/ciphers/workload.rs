@@ -8,8 +8,9 @@ use scrim_crypt::{IvSector, SectorCipher, probe};
 use super::choice::Subject;
 use super::error::MeasureError;
 use super::load::{Buffers, Direction, Load, Warmth};
-use super::outcome::{Limit, Outcome, Row, Speed, Speeds};
+use super::outcome::{Limit, Outcome, RecordRow, Row, Speed, Speeds};
 use super::plan::Plan;
+use super::records::{self, RecordLane, Records};
 use crate::{Better, Progress, SeriesId, Slice, Stopwatch, Study, Turn, Watch};
 
 /// Blocks that the limit's loop takes through one round in a turn: some microseconds of work, and
@@ -39,6 +40,7 @@ enum Kind {
     Memcpy,
     /// Boxed: it is much larger than the others.
     Cipher(Box<Lane>),
+    Records(Box<RecordLane>),
 }
 
 /// A cipher going one way.
@@ -87,6 +89,7 @@ impl Bench {
                 }
             }
         }
+        contenders.extend(record_contenders(plan, study)?);
         contenders.push(memcpy(study, cold));
         let limits = limits(plan, study);
         if let Some(first) = limits.first() {
@@ -152,7 +155,7 @@ impl Bench {
     /// Times one slice; returns whether there was one to time.
     pub(super) fn run(&mut self, turn: Turn, study: &mut Study) -> bool {
         let (Some(contender), Some(load)) = (
-            self.contenders.get(turn.contender),
+            self.contenders.get_mut(turn.contender),
             Load::ALL.get(turn.load).copied(),
         ) else {
             return false;
@@ -160,9 +163,11 @@ impl Bench {
         let Some(cell) = contender.cells[turn.load] else {
             return false;
         };
-        let buffers = &mut self.buffers;
-        let work = |turns| contender.kind.work(buffers, load, turns);
-        let slice = self.stopwatch.time(cell.turns, work);
+        let (buffers, stopwatch) = (&mut self.buffers, &mut self.stopwatch);
+        let slice = match &mut contender.kind {
+            Kind::Records(lane) => lane.time(stopwatch, buffers, load, cell.turns),
+            kind => stopwatch.time(cell.turns, |turns| kind.work(buffers, load, turns)),
+        };
         if let Kind::Limit = contender.kind {
             for limit in &self.limits {
                 let bytes = LIMIT_BLOCKS as f64 * 16.0 / aes_rounds(limit.bits);
@@ -199,10 +204,16 @@ impl Bench {
                 driver_was_asked_for: lane.subject.driver.is_some(),
                 sector_size: lane.sector(),
                 direction: lane.direction,
-                of_limit: self.compare(lane, cells, study),
+                of_limit: self.compare(
+                    |load| lane.name(load),
+                    lane.subject.aes_bits(),
+                    cells,
+                    study,
+                ),
                 speeds: speeds(cells, study),
             });
         }
+        let records = self.record_rows(study);
         if study.rounds() > 0 {
             self.choices(study);
         }
@@ -213,6 +224,7 @@ impl Bench {
         let memcpy = self.memcpy();
         Outcome {
             rows,
+            records,
             memcpy: memcpy.map_or([None; Load::COUNT], |cells| speeds(cells, study)),
             limits: limits.collect(),
             cold_bytes: self.buffers.cold_bytes(),
@@ -220,8 +232,37 @@ impl Bench {
         }
     }
 
-    /// The ratios of one cipher going one way; returns the part of the limit that the usual load has.
-    fn compare(&self, lane: &Lane, cells: &Cells, study: &mut Study) -> Option<f64> {
+    /// Figures of records, each length both ways.
+    fn record_rows(&self, study: &mut Study) -> Vec<RecordRow> {
+        let lanes = self.contenders.iter().filter_map(|contender| {
+            let Kind::Records(lane) = &contender.kind else {
+                return None;
+            };
+            Some((lane, &contender.cells))
+        });
+        let rows = lanes.map(|(lane, cells)| {
+            let bits = lane.records.aes_bits();
+            RecordRow {
+                key_bits: bits,
+                code: lane.records.code(),
+                bytes: lane.size,
+                direction: lane.direction,
+                of_limit: self.compare(|load| lane.name(load), Some(bits), cells, study),
+                speeds: speeds(cells, study),
+            }
+        });
+        rows.collect()
+    }
+
+    /// The ratios of one cipher going one way, of which `name` gives the series and `aes_bits` the limit; returns the part
+    /// of the limit that the usual load has.
+    fn compare(
+        &self,
+        name: impl Fn(Load) -> String,
+        aes_bits: Option<usize>,
+        cells: &Cells,
+        study: &mut Study,
+    ) -> Option<f64> {
         if study.rounds() == 0 {
             return None;
         }
@@ -230,7 +271,7 @@ impl Bench {
             let Some(ours) = cells[index].map(|cell| cell.series) else {
                 continue;
             };
-            let name = lane.name(load);
+            let name = name(load);
             match load.warmth {
                 Warmth::Cold => {
                     let peer = self.memcpy()?[index]?.series;
@@ -238,7 +279,7 @@ impl Bench {
                 }
                 // Without a clock there are no cycles.
                 Warmth::Hot if study.median(ours.cycles).is_some() => {
-                    let Some(limit) = self.limit_of(&lane.subject) else {
+                    let Some(limit) = self.limit_of(aes_bits) else {
                         continue;
                     };
                     let name = format!("{name}_of_bound");
@@ -300,8 +341,8 @@ impl Bench {
         found.map(|contender| &contender.cells)
     }
 
-    fn limit_of(&self, subject: &Subject) -> Option<&LimitSeries> {
-        let bits = subject.aes_bits()?;
+    fn limit_of(&self, aes_bits: Option<usize>) -> Option<&LimitSeries> {
+        let bits = aes_bits?;
         self.limits.iter().find(|limit| limit.bits == bits)
     }
 }
@@ -342,12 +383,35 @@ fn memcpy(study: &mut Study, cold: usize) -> Contender {
     }
 }
 
+/// Sets up each length of records both ways.
+fn record_contenders(plan: &Plan, study: &mut Study) -> Result<Vec<Contender>, MeasureError> {
+    let mut contenders = Vec::new();
+    for records in &plan.records {
+        for size in records::SIZES {
+            for direction in Direction::BOTH {
+                let lane = RecordLane::new(records.clone(), size, direction)?;
+                let cells = Load::ALL.map(|load| {
+                    let workload = lane.workload(load, plan.cold_bytes);
+                    let series = SpeedSeries::new;
+                    lane.has(load)
+                        .then(|| Cell::new(series(study, &lane.name(load), &workload)))
+                });
+                let kind = Kind::Records(Box::new(lane));
+                contenders.push(Contender { kind, cells });
+            }
+        }
+    }
+    Ok(contenders)
+}
+
 /// Sets up one limit for each size of AES key in the plan; no limit where there are no AES instructions.
 fn limits(plan: &Plan, study: &mut Study) -> Vec<LimitSeries> {
     if !probe::aes_rounds(LIMIT_BLOCKS) {
         return Vec::new();
     }
-    let mut bits: Vec<_> = plan.subjects.iter().filter_map(Subject::aes_bits).collect();
+    let records = plan.records.iter().map(Records::aes_bits);
+    let subjects = plan.subjects.iter().filter_map(Subject::aes_bits);
+    let mut bits: Vec<_> = subjects.chain(records).collect();
     bits.sort_unstable();
     bits.dedup();
     let series = bits.into_iter().map(|bits| {
@@ -416,10 +480,15 @@ impl Kind {
                 lane.subject.key_bytes * 8,
                 lane.sector()
             ),
+            Self::Records(lane) => format!(
+                "aes-gcm {}b, {}-byte records",
+                lane.records.aes_bits(),
+                lane.size
+            ),
         }
     }
 
-    fn work(&self, buffers: &mut Buffers, load: Load, turns: u64) {
+    fn work(&mut self, buffers: &mut Buffers, load: Load, turns: u64) {
         match self {
             Self::Limit => {
                 for _ in 0..turns {
@@ -428,6 +497,7 @@ impl Kind {
             }
             Self::Memcpy => buffers.copies(load, turns),
             Self::Cipher(lane) => lane.work(buffers, load, turns),
+            Self::Records(lane) => lane.work(buffers, load, turns),
         }
     }
 }

@@ -146,6 +146,7 @@ fn measure_ciphers(
             .filter_map(subject)
             .collect(),
         sector_sizes: vec![SectorSize::S512, SectorSize::S4096],
+        records: Vec::new(),
         slice: SLICE,
         cold_bytes: COLD_BYTES,
     };

@@ -4,7 +4,7 @@ use std::io::stdout;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use scrim_bench::ciphers::{self, MeasureError, Outcome, Plan, Subject};
+use scrim_bench::ciphers::{self, MeasureError, Outcome, Plan, Records, Subject};
 use scrim_bench::kdf::{self, KdfPlan, USUAL_HASHES};
 use scrim_bench::{Ink, Machine, Report, Study};
 use scrim_crypt::{CipherSpec, SectorSize, implementations, implementations_of};
@@ -178,9 +178,11 @@ fn cipher_plan(
     };
     let available = limits.available_kib.saturating_mul(1024);
     let (cold_bytes, warnings) = ciphers::cold_bytes(args.memory, available);
+    let records = records(args);
     let plan = Plan {
-        subjects: subjects(args)?,
+        subjects: subjects(args, !records.is_empty())?,
         sector_sizes,
+        records,
         slice: slice(args)?,
         cold_bytes,
     };
@@ -188,7 +190,24 @@ fn cipher_plan(
     Ok(Some((plan, warnings)))
 }
 
-fn subjects(args: &BenchCiphersArgs) -> Result<Vec<Subject>, CliError> {
+/// Records of AES-GCM to measure, where no cipher and no sector was asked for.
+fn records(args: &BenchCiphersArgs) -> Vec<Records> {
+    if !args.cipher.is_empty() || args.sector_size.is_some() {
+        return Vec::new();
+    }
+    let mut records = match (args.all, &args.driver) {
+        (false, None) => Records::usual(),
+        _ => Records::all(),
+    };
+    let bits = |records: &Records| u32::try_from(records.key_bytes * 8).ok();
+    records.retain(|records| {
+        args.key_size.is_none_or(|size| bits(records) == Some(size))
+            && (args.driver.is_none() || args.driver.as_deref() == records.driver)
+    });
+    records
+}
+
+fn subjects(args: &BenchCiphersArgs, has_records: bool) -> Result<Vec<Subject>, CliError> {
     let named = args.cipher.iter().map(|text| {
         let spec = options::parse(text);
         spec.map_err(|error| CliError::usage(format!("--cipher: {error}")))
@@ -207,6 +226,9 @@ fn subjects(args: &BenchCiphersArgs) -> Result<Vec<Subject>, CliError> {
     };
     if let (Some(bits), []) = (args.key_size, &named[..]) {
         subjects = with_key_size(&subjects, bits)?;
+    }
+    if args.driver.is_some() && has_records {
+        return Ok(Vec::new());
     }
     if let Some(driver) = &args.driver {
         subjects = with_driver(subjects, driver, !named.is_empty())?;

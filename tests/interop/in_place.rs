@@ -425,6 +425,22 @@ fn after_any_signal_the_same_command_goes_on() {
     assert!(half_done > 0, "never killed in the midst");
 }
 
+/// A run that waits for its passphrase keeps the next one away, which would get none.
+fn refuses_a_second_run(place: &Place, image: &str) {
+    let line = format!("encrypt --in-place {image} -q --reduce-device-size 33M {COST}");
+    let mut first = place.command(scrim());
+    let first = first.args(line.split(' ')).stdin(Stdio::piped());
+    let first = Background::start(first.stderr(Stdio::null()));
+    let mut said = String::new();
+    wait_until("a second run is refused", || {
+        let output = place.run_with_input(scrim(), line.split(' '), b"");
+        said = self::said(&output);
+        output.status.code() == Some(5)
+    });
+    assert!(said.contains("another run encrypts it"), "{said}");
+    drop(first);
+}
+
 /// An export cannot be made longer, and several of its pieces are in flight.
 #[test]
 fn an_export_is_encrypted_whatever_kills_the_command() {
@@ -445,12 +461,12 @@ fn an_export_is_encrypted_whatever_kills_the_command() {
         let server = Background::start(&mut server);
         wait_until("it listens", || place.path("nbd.sock").exists());
         let socket = place.path("nbd.sock").display().to_string();
-        let options = format!("nbd+unix:///?socket={socket} --reduce-device-size 33M");
-        half_done += kill_until_done(&place, &options, seed);
+        let image = format!("nbd+unix:///?socket={socket}");
+        refuses_a_second_run(&place, &image);
+        let image_and_size = format!("{image} --reduce-device-size 33M");
+        half_done += kill_until_done(&place, &image_and_size, seed);
         drop(server);
-        let mut back = place.command("cryptsetup");
-        back.args("luksDump disk.img".split(' '));
-        assert!(back.output().unwrap().status.success());
+        place.run("cryptsetup", ["luksDump", "disk.img"]);
         place.scrim("export disk.img back.raw -d key".split(' '));
         let back = fs::read(place.path("back.raw")).unwrap();
         assert_same(&back[..LONG], &bytes, "the data");

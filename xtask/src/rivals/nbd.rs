@@ -141,6 +141,7 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
     eprintln!("making images in {}", room.path("").display());
     let payload = args.size_mib << 20;
     let direct = args.disk.is_some();
+    let cipher = CipherAlone::new(&room, scrim.clone());
     let stage = Stage::set(&room, scrim, payload, contenders.len(), direct)?;
     if !room.in_memory && !direct {
         study.warn("no tmpfs: the images are on a disk, and the disk is measured too");
@@ -157,7 +158,7 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
         }
     }
     compare_payloads(&room, &mut study, &running, payload)?;
-    measure(&room, &mut study, &mut running, &loads, args)?;
+    measure(&cipher, &room, &mut study, &mut running, &loads, args)?;
 
     compare(&mut study, &running, &loads, args);
     Ok(study.finish())
@@ -207,6 +208,7 @@ fn pinned(target: Target, processor: Option<usize>) -> Result<Target, Error> {
 
 /// Warms everything up, then runs the rounds. A contender that fails is left out from then on.
 fn measure(
+    cipher: &CipherAlone<'_>,
     room: &Room,
     study: &mut Study,
     running: &mut [Running],
@@ -223,7 +225,6 @@ fn measure(
         side.take_turn(room, study, &client, &loads[turn.load], WARM_UP)?;
     }
     let time = Duration::from_secs_f64(args.seconds);
-    let mut cipher = CipherAlone::new()?;
     for turn in turns(study.rounds(), loads.len(), running.len()) {
         announce(turn, study.rounds());
         let side = &mut running[turn.contender];
@@ -234,7 +235,7 @@ fn measure(
             study.record(series.cpu, cpu);
             study.record(series.p99, p99);
             if let Some(serial) = series.serial {
-                study.record(serial, cpu + cipher.cost(loads[turn.load].writes()));
+                study.record(serial, cpu + cipher.cost(loads[turn.load].writes())?);
             }
         }
     }

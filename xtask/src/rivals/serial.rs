@@ -1,61 +1,58 @@
 //! The cost of a cipher alone, for the bound of a path that first moves data and then encrypts it: processor time of the
 //! plain path and of the cipher, one after the other.
 
-use std::hint::black_box;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::process::Stdio;
 
-use rustix::time::{ClockId, clock_gettime};
-use scrim_crypt::{CipherSpec, Geometry, IvSector, SectorCipher, SectorSize};
+use serde_json::Value;
 
-use crate::error::Error;
+use super::room::Room;
+use crate::error::{Doing, Error};
 
-/// Bytes of a request.
-const REQUEST: usize = 1 << 20;
-
-/// Requests of one measurement.
-const REQUESTS: u32 = 64;
-
-/// The cipher of the volumes that `rivals nbd` serves, with memory for one request. The key is of no importance.
-pub(super) struct CipherAlone {
-    cipher: SectorCipher,
-    source: Vec<u8>,
-    target: Vec<u8>,
+/// The cipher of the volumes that `rivals nbd` serves, measured by the `scrim` that serves them.
+pub(super) struct CipherAlone<'a> {
+    room: &'a Room,
+    scrim: PathBuf,
 }
 
-impl CipherAlone {
-    pub(super) fn new() -> Result<Self, Error> {
-        let failed = |error: &dyn std::fmt::Display| Error::program("cipher", error.to_string());
-        let spec: CipherSpec = "aes-xts-plain64".parse().map_err(|e| failed(&e))?;
-        let key: [u8; 64] = std::array::from_fn(|at| at.to_le_bytes()[0]);
-        let geometry = Geometry::new(SectorSize::S512);
-        let cipher = SectorCipher::new(&spec, &key, geometry).map_err(|e| failed(&e))?;
-        Ok(Self {
-            cipher,
-            source: vec![1; REQUEST],
-            target: vec![2; REQUEST],
-        })
+impl<'a> CipherAlone<'a> {
+    pub(super) fn new(room: &'a Room, scrim: PathBuf) -> Self {
+        Self { room, scrim }
     }
 
-    /// Processor seconds per GB, from one buffer to another, as a volume does it.
-    #[allow(clippy::cast_precision_loss, reason = "a rate")]
-    pub(super) fn cost(&mut self, encrypts: bool) -> f64 {
-        let before = thread_time();
-        for request in 0..REQUESTS {
-            let first = IvSector(u64::from(request) * (REQUEST as u64 / 512));
-            let (source, target) = (&self.source[..], &mut self.target[..]);
-            match encrypts {
-                true => self.cipher.encrypt(first, source, target),
-                false => self.cipher.decrypt(first, source, target),
-            }
-            black_box(&mut self.target);
-        }
-        let used = thread_time().saturating_sub(before);
-        used.as_secs_f64() / (f64::from(REQUESTS) * REQUEST as f64 / 1e9)
+    /// Seconds per GB, by calls of 1 MiB on memory that is in the cache: the least that the cipher can cost.
+    pub(super) fn cost(&self, encrypts: bool) -> Result<f64, Error> {
+        let mut command = self.room.command(&self.scrim);
+        command.args(["bench", "ciphers", "--cipher", "aes-xts-plain64", "--json"]);
+        command.args(["--key-size", "512", "--sector-size", "512"]);
+        command.args(["--rounds", "3", "--seconds", "0.03"]);
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.doing(|| "measure the cipher".to_owned())?;
+        let direction = if encrypts { "encrypt" } else { "decrypt" };
+        let name = format!("aes-xts-plain64_512b_s512_1m_hot_{direction}");
+        let rate = median(&output.stdout, &name);
+        let unknown = || Error::program("scrim bench ciphers", format!("gives no {name}"));
+        rate.map(|rate| 1e3 / rate).ok_or_else(unknown)
     }
 }
 
-/// Processor time of this thread.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
+/// The median of a result in the JSON of a benchmark.
+fn median(said: &[u8], name: &str) -> Option<f64> {
+    let report: Value = serde_json::from_slice(said).ok()?;
+    let mut results = report["results"].as_array()?.iter();
+    results.find(|result| result["name"] == name)?["median"].as_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_found_by_its_name() {
+        let said = br#"{"results": [{"name": "a", "median": 2.5}, {"name": "b", "median": null}]}"#;
+        assert_eq!(median(said, "a"), Some(2.5));
+        assert_eq!(median(said, "b"), None);
+        assert_eq!(median(said, "c"), None);
+        assert_eq!(median(b"no JSON", "a"), None);
+    }
 }

@@ -1,9 +1,14 @@
 //! `scrim encrypt --in-place IMAGE`.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use scrim_backend::{Access, Backend};
 use scrim_crypt::SectorSize;
 use scrim_figures::Size;
@@ -17,6 +22,7 @@ use crate::args::{EncryptArgs, LuksType};
 use crate::error::{CliError, Exit};
 use crate::luks::new_volume::{NewVolume, refused};
 use crate::luks::unlock::{Asking, unlock};
+use crate::nbd::runtime::RuntimeDir;
 use crate::process::interruption::Interruption;
 use crate::signature::{Contents, Survey};
 use crate::storage::{Manner, Storage, demand_whole, is_remote};
@@ -38,6 +44,7 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
     }
     demand_whole(image, "encrypt --in-place")?;
     let new = NewVolume::asked_for(&args.format)?;
+    let _turn = is_remote(image).then(|| take_turn(image)).transpose()?;
     let backend = Arc::new(undone(image)?);
     let within = |error| in_place_error(error, image);
     let (begun, interruption) = match LuksDevice::read(&*backend) {
@@ -55,6 +62,28 @@ pub(crate) fn run(args: &EncryptArgs) -> Result<ExitCode, CliError> {
     finish(args, &backend, begun, &interruption)
 }
 
+/// Keeps a second run of this user away from storage that no lock of its server protects, until the result is dropped.
+fn take_turn(image: &Path) -> Result<File, CliError> {
+    let runtime = RuntimeDir::locate();
+    runtime.ensure()?;
+    let path = runtime.in_place_lock(image);
+    let fail = |error: io::Error| CliError::io(format_args!("lock {}", path.display()), &error);
+    let mut options = File::options();
+    let options = options.create(true).truncate(false).write(true).mode(0o600);
+    let file = options.open(&path).map_err(fail)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(CliError::new(
+            Exit::Busy,
+            format!(
+                "{}: another run encrypts it; let that end first",
+                image.display()
+            ),
+        )),
+        Err(error) => Err(fail(error.into())),
+    }
+}
+
 /// Opens the image, and puts it back into its state where an earlier run did not get beyond its
 /// beginning.
 fn undone(image: &Path) -> Result<Storage, CliError> {
@@ -64,7 +93,7 @@ fn undone(image: &Path) -> Result<Storage, CliError> {
     };
     let undone = undo(&backend).map_err(|error| in_place_error(error, image))?;
     if let Some(original) = undone {
-        backend.cut(original)?;
+        cut(&backend, original)?;
         note(format_args!(
             "{}: an encryption that was interrupted at its start has been undone",
             image.display()
@@ -118,17 +147,38 @@ fn write_beginning(
     if room.grows() {
         let (at, end) = room.end(&session)?;
         backend.reserve(at.saturating_add(end.len() as u64))?;
-        backend.grow(at, &end)?;
+        if let Some(file) = backend.whole_file() {
+            file.grow(at, &end)?;
+        }
     }
     let begun = InPlace::begin(Arc::clone(backend) as Arc<dyn Backend>, &session, prepared);
     begun.map_err(|error| {
         // If the data cannot be put back now, the next run puts it back.
         // Where the header is whole there is nothing to put back, but to go on.
         if let Ok(Some(original)) = undo_in(&session) {
-            let _ = backend.cut(original);
+            let _ = cut(backend, original);
         }
         error.into()
     })
+}
+
+/// Cuts a file that was made longer; a device has its size already.
+fn cut(backend: &Storage, len: u64) -> Result<(), CliError> {
+    if let Some(file) = backend.whole_file() {
+        return Ok(file.cut(len)?);
+    }
+    let is_remote = backend.server_state().is_some();
+    if !is_remote || backend.measure()?.size <= len {
+        return Ok(());
+    }
+    let shown = backend.path().display();
+    Err(CliError::new(
+        Exit::WrongDevice,
+        format!(
+            "{shown} is a file that this command has made longer, and a server does not make it shorter: give the same \
+             command for the file itself"
+        ),
+    ))
 }
 
 /// Divides the device as it is to be meanwhile.
@@ -148,7 +198,7 @@ fn room(
                  what the header takes, twice, and a record"
             ))
         }),
-        None if backend.is_whole_file() => Room::in_file(size, shift, sector)
+        None if backend.whole_file().is_some() => Room::in_file(size, shift, sector)
             .ok_or_else(|| CliError::usage(format!("{image} cannot be extended"))),
         None => Err(CliError::usage(format!(
             "{image} cannot be extended; make the file system on it {spare} bytes shorter, and \
@@ -224,7 +274,7 @@ fn finish(
     let uuid = begun.header().uuid().to_owned();
     let encrypted = begun.clean().map_err(&failed)?;
     if let Some(end) = encrypted.end() {
-        backend.cut(end)?;
+        cut(backend, end)?;
     }
     encrypted.finish().map_err(failed)?;
     note(format_args!("{shown}: LUKS2 volume {uuid} created"));

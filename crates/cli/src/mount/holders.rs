@@ -18,17 +18,19 @@ pub(super) fn named(directory: &Path) -> String {
     list(found)
 }
 
-/// Names a process of each other mount namespace in which there is a mount on `directory`, a path without links; empty if
-/// none is to be seen. Such a namespace had its copy of the mount when it was made, which keeps the file system at work.
+/// Names a process of each other mount namespace that has a mount of the file system with the number `device`
+/// (`MAJOR:MINOR`); empty if none is to be seen. Such a namespace had its copy of the mount when it was made, which keeps
+/// the file system at work.
 ///
-/// Processes of other users show themselves to root only.
-pub(super) fn in_other_namespaces(directory: &Path) -> String {
-    let point = escaped(directory);
-    let ours = namespace(Path::new("/proc/self"));
+/// The namespaces of other users' processes show themselves to root only.
+pub(super) fn in_other_namespaces(device: &str) -> String {
+    let Some(ours) = namespace(Path::new("/proc/self")) else {
+        return String::new();
+    };
     let mut seen = BTreeSet::from([ours]);
     let found = processes().filter(|process| {
         let table = fs::read(process.join("mountinfo")).unwrap_or_default();
-        has_mount(&table, &point) && seen.insert(namespace(process))
+        has_mount(&table, device) && namespace(process).is_some_and(|found| seen.insert(found))
     });
     list(found)
 }
@@ -75,26 +77,10 @@ fn namespace(process: &Path) -> Option<PathBuf> {
     fs::read_link(process.join("ns/mnt")).ok()
 }
 
-/// Returns whether a table of mounts (`proc(5)`, `mountinfo`) has a mount on `point`; the root of another namespace may
-/// lie above.
-fn has_mount(table: &[u8], point: &[u8]) -> bool {
+/// Returns whether a table of mounts (`proc(5)`, `mountinfo`) has one of the file system with this number.
+fn has_mount(table: &[u8], device: &str) -> bool {
     let mut lines = table.split(|&byte| byte == b'\n');
-    lines.any(|line| {
-        let field = line.split(|&byte| byte == b' ').nth(4);
-        field.is_some_and(|field| field.ends_with(point))
-    })
-}
-
-/// A path as the table of mounts has it.
-fn escaped(path: &Path) -> Vec<u8> {
-    let mut field = Vec::new();
-    for &byte in path.as_os_str().as_bytes() {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\\' => field.extend(format!("\\{byte:03o}").into_bytes()),
-            _ => field.push(byte),
-        }
-    }
-    field
+    lines.any(|line| line.split(|&byte| byte == b' ').nth(2) == Some(device.as_bytes()))
 }
 
 /// Folders of processes in `/proc`.
@@ -150,10 +136,9 @@ mod tests {
     #[test]
     fn mounts_are_found_in_a_table_of_another_namespace() {
         let table = b"22 1 0:20 / / rw - overlay overlay rw\n\
-            30 22 7:0 / /host/mnt/a\\040b rw - ext4 /dev/loop0 rw\nbroken\n";
-        let has = |path: &str| has_mount(table, &escaped(Path::new(path)));
-        assert!(has("/mnt/a b"));
-        assert!(!has("/mnt/a"));
-        assert!(!has("/mnt/a\\b"));
+            30 22 7:0 / /mnt rw - ext4 /dev/loop0 rw\nbroken\n";
+        assert!(has_mount(table, "7:0"));
+        assert!(!has_mount(table, "7:"));
+        assert!(!has_mount(table, "7:01"));
     }
 }

@@ -257,22 +257,21 @@ impl MountedVolume {
 
     /// The error of a mount that is gone from its directory, while something still has its file system.
     fn is_held(&self) -> CliError {
-        let directory = &self.status.directory;
-        let by = match holders::in_other_namespaces(directory) {
-            names if names.is_empty() => {
-                "still in use, by programs that had files open when it was detached or for data that the storage does not \
-                 take; end the programs,"
+        let device = self.files.as_ref().map(|files| files.mount.device());
+        let names = device.map(holders::in_other_namespaces).unwrap_or_default();
+        let by = match names.is_empty() {
+            true => {
+                "in use, by programs that had files open when it was detached or for data that the storage does not take"
                     .to_owned()
             }
-            names => format!(
-                "still mounted in another mount namespace, that of {names}; end what runs there,"
-            ),
+            false => format!("mounted in another mount namespace, by {names}"),
         };
-        let directory = directory.display();
+        let directory = self.status.directory.display();
         CliError::new(
             Exit::Busy,
             format!(
-                "{directory} is unmounted there, but the file system is {by} or give up what is not written with --force"
+                "{directory} is unmounted there, but the file system is still {by}; end the programs, or use --force, which gives \
+                 up what is not written"
             ),
         )
     }

@@ -1,6 +1,7 @@
 //! The place where an open volume is found: its sockets, in a folder that only its owner can enter.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -79,6 +80,13 @@ impl RuntimeDir {
     /// Record of the settings that a volume had before it was tuned.
     pub(crate) fn tune_record(&self, name: &VolumeName) -> PathBuf {
         self.0.join(format!("{}.tune", name.as_str()))
+    }
+
+    /// File that a run of `encrypt --in-place` on a server's storage locks, by the name of that storage.
+    pub(crate) fn in_place_lock(&self, image: &Path) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        image.hash(&mut hasher);
+        self.0.join(format!("{:016x}.in-place", hasher.finish()))
     }
 
     /// File that the process that tunes a volume locks.

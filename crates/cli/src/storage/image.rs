@@ -173,7 +173,15 @@ impl Storage {
 
     /// Returns whether it is a regular file, not a device, a part of either or on a server.
     pub(crate) fn is_whole_file(&self) -> bool {
-        matches!(self, Self::Local(file) if file.is_whole_file())
+        self.whole_file().is_some()
+    }
+
+    /// The regular file that it is; `None` for a device, a part of either and storage on a server.
+    pub(crate) fn whole_file(&self) -> Option<&FileBackend> {
+        match self {
+            Self::Local(file) if file.is_whole_file() => Some(file),
+            _ => None,
+        }
     }
 
     /// Makes a whole file at least `len` bytes long; other storage keeps its size.
@@ -183,25 +191,6 @@ impl Storage {
                 file.grow(len - 1, &[0])
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Makes a file longer: see [`FileBackend::grow`]. Other storage keeps its size.
-    pub(crate) fn grow(&self, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
-        match self {
-            Self::Local(file) => file.grow(offset, bytes),
-            Self::Remote(server, _) => {
-                let durability = Durability::Durable;
-                server.backend().write_at(offset, bytes, durability)
-            }
-        }
-    }
-
-    /// Cuts a whole file: see [`FileBackend::cut`]. Other storage keeps its size.
-    pub(crate) fn cut(&self, len: u64) -> Result<(), BackendError> {
-        match self {
-            Self::Local(file) => file.cut(len),
-            Self::Remote(..) => Ok(()),
         }
     }
 

@@ -38,6 +38,12 @@ impl OtherMount {
         })
     }
 
+    /// Number of the file system, `MAJOR:MINOR`.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.place.id.device
+    }
+
     /// Returns whether the mount is no longer there.
     #[must_use]
     pub fn is_gone(&self) -> bool {

@@ -14,16 +14,15 @@ use rustls::{
     CipherSuiteCommon, ConnectionTrafficSecrets, ContentType, Error, ProtocolVersion,
     SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite,
 };
-use scrim_crypt::stream::{Aead, EXPLICIT_NONCE, NONCE, Opener, Sealer, StreamError, TAG};
+use scrim_crypt::stream::{Aead, EXPLICIT_NONCE, NONCE, Opener, Sealer, StreamError, TAG, chosen};
+
+use super::wire::PLAINTEXT_MAX;
 
 /// Bytes of a nonce that come from the handshake and are not sent (RFC 5288, 3).
 const SALT: usize = NONCE - EXPLICIT_NONCE;
 
-/// Most bytes of a record's plaintext (RFC 8446, 5.1).
-const PLAINTEXT_MAX: usize = 1 << 14;
-
-/// Records at the end of a key that rustls keeps for the message that changes the key, and for alerts: it learns that
-/// a key has come to its end from the record that it is about to seal.
+/// Records at the end of a key that are left for the message that changes the key, and for alerts: rustls compares the
+/// number of a record with the limit before it seals data, and seals such a message with the number that it found.
 const RESERVED: u64 = 16;
 
 /// AES-GCM with one size of keys, for both versions of TLS.
@@ -38,7 +37,7 @@ static TLS13: LazyLock<Vec<Tls13CipherSuite>> = LazyLock::new(|| {
         (&awslc::TLS13_AES_256_GCM_SHA384, &AES_256),
     ];
     let ours = suites.into_iter().filter_map(|(suite, gcm)| {
-        let theirs = suite.tls13()?;
+        let theirs = suite.tls13().filter(|_| gcm.has_code())?;
         Some(Tls13CipherSuite {
             common: gcm.common(&theirs.common),
             hkdf_provider: theirs.hkdf_provider,
@@ -60,6 +59,7 @@ static TLS12: LazyLock<Vec<Tls12CipherSuite>> = LazyLock::new(|| {
         let SupportedCipherSuite::Tls12(theirs) = suite else {
             return None;
         };
+        gcm.has_code().then_some(())?;
         Some(Tls12CipherSuite {
             common: gcm.common(&theirs.common),
             prf_provider: theirs.prf_provider,
@@ -71,17 +71,24 @@ static TLS12: LazyLock<Vec<Tls12CipherSuite>> = LazyLock::new(|| {
     ours.collect()
 });
 
-/// The suites of AES-GCM for TLS 1.3, in the order of preference.
+/// The suites of AES-GCM for TLS 1.3 for which this process has code, in the order of preference.
 pub(super) fn tls13() -> impl Iterator<Item = SupportedCipherSuite> {
     TLS13.iter().map(SupportedCipherSuite::Tls13)
 }
 
-/// The suites of AES-GCM for TLS 1.2, in the order of preference; all have forward secrecy.
+/// The suites of AES-GCM for TLS 1.2 for which this process has code, in the order of preference; all have forward
+/// secrecy.
 pub(super) fn tls12() -> impl Iterator<Item = SupportedCipherSuite> {
     TLS12.iter().map(SupportedCipherSuite::Tls12)
 }
 
 impl Gcm {
+    /// Returns whether this process may use any code for it: rustls panics where a record cannot be sealed, so such a
+    /// suite must not be agreed upon.
+    fn has_code(&self) -> bool {
+        chosen(self.0).is_some()
+    }
+
     fn common(&self, theirs: &CipherSuiteCommon) -> CipherSuiteCommon {
         CipherSuiteCommon {
             suite: theirs.suite,
@@ -170,7 +177,7 @@ fn joined(salt: &[u8], explicit: &[u8]) -> Option<[u8; NONCE]> {
     Some(iv)
 }
 
-/// Sealer of one direction; `None` if its key could not be set up, so that every record is an error.
+/// Sealer of one direction; `None` if its key could not be set up, for which [`Gcm::has_code`] leaves no reason.
 struct Sealing(Option<Sealer>);
 
 impl Sealing {
@@ -181,7 +188,7 @@ impl Sealing {
     }
 }
 
-/// Opener of one direction; `None` if its key could not be set up, so that every record is an error.
+/// Opener of one direction; `None` if its key could not be set up, so that every record is refused.
 struct Opening(Option<Opener>);
 
 impl Opening {
@@ -291,7 +298,7 @@ impl MessageDecrypter for Tls12Opener {
     }
 }
 
-/// The reason is always the same for a peer: rustls has none that says more.
+/// One error for all reasons, since rustls has no others.
 fn cannot_seal(_: StreamError) -> Error {
     Error::EncryptError
 }

@@ -429,6 +429,7 @@ fn each_suite_agrees_with_aws_lc_and_refuses_changed_records() {
             let data = vec![7; 100];
             let refused = send(&mut client, &mut server, &data, |records| records[at] ^= 1);
             assert!(refused.is_err(), "{suite:?}, byte {at}");
+            let (mut client, mut server) = connect();
             let answered = send(&mut server, &mut client, &data, |records| records[at] ^= 1);
             assert!(answered.is_err(), "{suite:?}, byte {at}");
         }
@@ -438,7 +439,7 @@ fn each_suite_agrees_with_aws_lc_and_refuses_changed_records() {
 }
 
 #[test]
-fn rustls_changes_a_key_before_its_last_record() {
+fn numbers_are_left_for_the_message_that_changes_a_key() {
     for suite in suites::tls13().chain(suites::tls12()) {
         let limit = match suite {
             rustls::SupportedCipherSuite::Tls13(suite) => suite.common.confidentiality_limit,

@@ -46,7 +46,7 @@ use scrim_sys::memory::SecretBytes;
 
 use crate::data_path::DataPath;
 use crate::header_session::HeaderSession;
-use crate::luks_device::LuksDevice;
+use crate::luks_device::{LuksDevice, LuksError};
 use crate::open_flags::OpenFlags;
 use crate::volume::Volume;
 
@@ -211,12 +211,15 @@ impl InPlace {
     /// Encrypts one stretch, durably. Returns whether one was left.
     ///
     /// # Errors
-    /// When the storage fails. The same stretch can be tried again.
+    /// When the storage fails. The same stretch can be tried again. [`LuksError::Changed`](crate::LuksError::Changed) if
+    /// the note is not the last one of this run any more: then another run has gone on, which no lock keeps away from a
+    /// server.
     pub fn advance(&mut self) -> Result<bool, InPlaceError> {
         let end = self.underway.position;
         if end == 0 {
             return Ok(false);
         }
+        self.check_alone(&HeaderSession::start(&*self.backend)?)?;
         let start = (end - 1) / self.shift * self.shift;
         let source = if start == 0 {
             self.underway.saved
@@ -257,9 +260,20 @@ impl InPlace {
 
     /// Stores the note durably, in both copies of the header.
     fn note(&mut self, underway: Option<Underway>) -> Result<(), InPlaceError> {
+        let session = HeaderSession::start(&*self.backend)?;
+        self.check_alone(&session)?;
         let plan = self.header.set_underway(underway)?;
-        HeaderSession::start(&*self.backend)?.apply(&plan)?;
+        session.apply(&plan)?;
         Ok(())
+    }
+
+    /// Checks that the note is where this run has left it, or has tried to.
+    fn check_alone(&self, session: &HeaderSession<'_>) -> Result<(), InPlaceError> {
+        let found = session.read()?.header().underway();
+        match found == Some(self.underway) || found == self.header.underway() {
+            true => Ok(()),
+            false => Err(LuksError::Changed.into()),
+        }
     }
 }
 

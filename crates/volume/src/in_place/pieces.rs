@@ -13,23 +13,28 @@ use super::error::InPlaceError;
 /// Bytes that are moved at a time.
 pub(super) const PIECE: usize = 1 << 20;
 
-/// Pieces that are moved at a time on storage that takes long to answer.
-const REMOTE: usize = 8;
+/// Pieces that are moved at a time on storage that takes long to answer. They share its line, and each has the time limit
+/// of a request.
+const REMOTE: usize = 4;
 
 /// Bytes that a power cut does not tear.
 pub(super) const SECTOR: usize = 512;
 
-/// Copies within a device.
+/// Copies within a device, one piece after the other: of what a killed process has sent to a server, no more than one
+/// write may be late, and meet the next attempt.
 pub(super) fn copy(
     backend: &dyn Backend,
     from: u64,
     to: u64,
     len: u64,
 ) -> Result<(), InPlaceError> {
-    for_each(backend, len, |at, piece| {
+    let mut buffer = DataBuffer::zeroed(PIECE);
+    for (at, len) in pieces(len) {
+        let piece = &mut buffer[..len];
         backend.read_at(from + at, piece)?;
-        Ok(backend.write_at(to + at, piece, Durability::Cached)?)
-    })
+        backend.write_at(to + at, piece, Durability::Cached)?;
+    }
+    Ok(())
 }
 
 /// Does `work` for each piece of `len` bytes, with its offset and a buffer of its length. On remote storage the work on
@@ -54,10 +59,9 @@ pub(super) fn for_each(
         while !has_failed.load(Ordering::Relaxed)
             && let Some((at, len)) = next()
         {
-            if let Err(error) = work(at, &mut buffer[..len]) {
-                has_failed.store(true, Ordering::Relaxed);
-                return Err(error);
-            }
+            let failed = FailedUnless::new(&has_failed);
+            work(at, &mut buffer[..len])?;
+            failed.disarm();
         }
         Ok(())
     };
@@ -73,6 +77,27 @@ pub(super) fn for_each(
         }
         result
     })
+}
+
+/// Sets a flag when it is dropped, by an error or a panic, unless it was disarmed.
+struct FailedUnless<'a>(Option<&'a AtomicBool>);
+
+impl<'a> FailedUnless<'a> {
+    fn new(flag: &'a AtomicBool) -> Self {
+        Self(Some(flag))
+    }
+
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for FailedUnless<'_> {
+    fn drop(&mut self) {
+        if let Some(flag) = self.0 {
+            flag.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Offset and length of each piece of `len` bytes.
@@ -197,10 +222,19 @@ mod tests {
 
     const LEN: usize = 11 * PIECE + 700;
 
+    /// Copies the first half over the second.
+    fn move_on(remote: &Remote) -> Result<(), InPlaceError> {
+        for_each(remote, LEN as u64, |at, piece| {
+            remote.read_at(at, piece)?;
+            let to = LEN as u64 + at;
+            Ok(remote.write_at(to, piece, Durability::Cached)?)
+        })
+    }
+
     #[test]
     fn remote_storage_moves_several_pieces_at_a_time() {
         let remote = Remote::new(2 * LEN, None);
-        copy(&remote, 0, LEN as u64, LEN as u64).unwrap();
+        move_on(&remote).unwrap();
         let mut bytes = vec![0; 2 * LEN];
         remote.memory.read_at(0, &mut bytes).unwrap();
         let (from, to) = bytes.split_at(LEN);
@@ -211,7 +245,7 @@ mod tests {
     fn an_error_ends_the_work_and_is_told() {
         let broken = LEN + 3 * PIECE;
         let remote = Remote::new(2 * LEN, Some(broken as u64));
-        let error = copy(&remote, 0, LEN as u64, LEN as u64).unwrap_err();
+        let error = move_on(&remote).unwrap_err();
         assert!(error.to_string().contains("broken"), "{error}");
     }
 }

@@ -41,6 +41,8 @@ proofs! {
     Vaes512: ["aes" "vaes" "vpclmulqdq" "avx512f" "avx512bw"];
     /// Integer arithmetic on 256-bit registers.
     Avx2: ["avx2"];
+    /// The same, and the foundation of AVX-512.
+    Avx2Avx512: ["avx2" "avx512f"];
     /// The foundation of AVX-512.
     Avx512: ["avx512f"];
 }

@@ -1,12 +1,12 @@
-//! Sixteen blocks at a time, in the words of eight blocks that AVX2 registers hold, twice.
+//! Sixteen blocks at a time, in words of sixteen blocks or twice in words of eight.
 
 use core::arch::x86_64::*;
 
 use zeroize::Zeroizing;
 
-use super::super::cpu::Avx2;
+use super::super::cpu::{Avx2, Avx2Avx512, Proof};
 use super::rounds::{self, Schedule};
-use super::words::{Eight, State};
+use super::words::{Eight, Sixteen, State};
 use crate::kernels::cursor::Cursor;
 use crate::kernels::opaque::opaque;
 
@@ -21,6 +21,53 @@ pub(super) const ZEROS: Batch = unsafe { core::mem::zeroed() };
 
 /// Of fewer blocks than this each takes less time by itself than all of them take as a batch.
 const FEW: usize = 4;
+
+/// Registers in which batches are computed. Every width has AVX2 too, for all else.
+pub(super) trait Width: Proof {
+    /// Transforms a batch, with `before` added before the cipher, and `after` after it.
+    ///
+    /// # Safety
+    /// It can be read and written `at`.
+    unsafe fn all_rounds<const ENCRYPT: bool>(
+        self,
+        keys: &Schedule,
+        at: Cursor,
+        before: &Batch,
+        after: &Batch,
+    );
+}
+
+impl Width for Avx2 {
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn all_rounds<const ENCRYPT: bool>(
+        self,
+        keys: &Schedule,
+        at: Cursor,
+        before: &Batch,
+        after: &Batch,
+    ) {
+        // SAFETY: the token shows that the CPU has AVX2; the caller promises the blocks.
+        unsafe { rounds_of_eight::<ENCRYPT>(self, keys, at, before, after) }
+    }
+}
+
+impl Width for Avx2Avx512 {
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn all_rounds<const ENCRYPT: bool>(
+        self,
+        keys: &Schedule,
+        at: Cursor,
+        before: &Batch,
+        after: &Batch,
+    ) {
+        // SAFETY: the token shows that the CPU has AVX-512; the caller promises the blocks.
+        unsafe { rounds_of_sixteen::<ENCRYPT>(self, keys, at, before, after) }
+    }
+}
 
 /// Source of what is added to blocks before and after the cipher.
 pub(super) trait Masks {
@@ -45,8 +92,8 @@ pub(super) trait Masks {
 /// # Safety
 /// They can be read and written `at`.
 #[inline(always)]
-pub(super) unsafe fn transform<const ENCRYPT: bool>(
-    width: Avx2,
+pub(super) unsafe fn transform<W: Width, const ENCRYPT: bool>(
+    width: W,
     keys: &Schedule,
     masks: &mut impl Masks,
     mut at: Cursor,
@@ -58,7 +105,7 @@ pub(super) unsafe fn transform<const ENCRYPT: bool>(
         unsafe {
             at.prefetch(16 * BLOCKS, 16 * (blocks - BLOCKS * number));
             masks.next(at.source, BLOCKS);
-            batch::<ENCRYPT>(width, keys, masks, at);
+            batch::<W, ENCRYPT>(width, keys, masks, at);
             at = at.add(16 * BLOCKS);
         }
     }
@@ -77,7 +124,7 @@ pub(super) unsafe fn transform<const ENCRYPT: bool>(
                     source,
                     destination,
                 };
-                batch::<ENCRYPT>(width, keys, masks, inside);
+                batch::<W, ENCRYPT>(width, keys, masks, inside);
             }
             copy(room.as_ptr().cast(), at.destination, rest);
         }
@@ -85,8 +132,8 @@ pub(super) unsafe fn transform<const ENCRYPT: bool>(
 }
 
 /// Transforms up to 16 blocks in their place, with nothing added to them.
-pub(super) fn in_place<const ENCRYPT: bool>(
-    width: Avx2,
+pub(super) fn in_place<W: Width, const ENCRYPT: bool>(
+    width: W,
     keys: &Schedule,
     blocks: &mut Batch,
     count: usize,
@@ -98,7 +145,7 @@ pub(super) fn in_place<const ENCRYPT: bool>(
         destination,
     };
     // SAFETY: a batch has 16 blocks.
-    unsafe { transform::<ENCRYPT>(width, keys, &mut Nothing, at, count.min(BLOCKS)) }
+    unsafe { transform::<W, ENCRYPT>(width, keys, &mut Nothing, at, count.min(BLOCKS)) }
 }
 
 /// Adds nothing, neither before the cipher nor after it.
@@ -155,24 +202,29 @@ fn few<const ENCRYPT: bool>(keys: &Schedule, masks: &impl Masks, blocks: &mut Ba
 /// # Safety
 /// It can be read and written `at`.
 #[inline(always)]
-unsafe fn batch<const ENCRYPT: bool>(width: Avx2, keys: &Schedule, masks: &impl Masks, at: Cursor) {
+unsafe fn batch<W: Width, const ENCRYPT: bool>(
+    width: W,
+    keys: &Schedule,
+    masks: &impl Masks,
+    at: Cursor,
+) {
     let at = Cursor {
         source: masks
             .input()
             .map_or(at.source, |input| input.as_ptr().cast()),
         ..at
     };
-    // SAFETY: the token shows that the CPU has AVX2; the caller promises the blocks.
-    unsafe { all_rounds::<ENCRYPT>(width, keys, at, masks.before(), masks.after()) }
+    // SAFETY: the caller promises the blocks.
+    unsafe { width.all_rounds::<ENCRYPT>(keys, at, masks.before(), masks.after()) }
 }
 
-/// Transforms a batch, with `before` added before the cipher, and `after` after it.
+/// [`Width::all_rounds`] in two sets of words of eight blocks.
 ///
 /// # Safety
-/// It can be read and written `at`.
+/// As there.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
-unsafe fn all_rounds<const ENCRYPT: bool>(
+unsafe fn rounds_of_eight<const ENCRYPT: bool>(
     width: Avx2,
     keys: &Schedule,
     at: Cursor,
@@ -196,6 +248,56 @@ unsafe fn all_rounds<const ENCRYPT: bool>(
         // SAFETY: as for the loads.
         unsafe { _mm256_storeu_si256(at.destination.add(32 * index).cast(), blocks) };
     }
+}
+
+/// [`Width::all_rounds`] in words of sixteen blocks.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+#[target_feature(enable = "avx512f")]
+unsafe fn rounds_of_sixteen<const ENCRYPT: bool>(
+    width: Avx2Avx512,
+    keys: &Schedule,
+    at: Cursor,
+    before: &Batch,
+    after: &Batch,
+) {
+    let four = |from: *const u8, index: usize| {
+        // SAFETY: the caller promises the blocks, and batches have as many.
+        unsafe { _mm512_loadu_si512(from.add(64 * index).cast()) }
+    };
+    let (before, after) = (before.as_ptr().cast(), after.as_ptr().cast());
+    let registers =
+        [0, 1, 2, 3].map(|index| _mm512_xor_si512(four(at.source, index), four(before, index)));
+    let mut sets = [transposed_of_sixteen(registers).map(|words| Sixteen::new(width, words))];
+    if ENCRYPT {
+        rounds::encrypt(keys, &mut sets, |word| Sixteen::all(width, word));
+    } else {
+        rounds::decrypt(keys, &mut sets, |word| Sixteen::all(width, word));
+    }
+    let [set] = sets;
+    let registers = transposed_of_sixteen(set.map(Sixteen::register));
+    for (index, register) in registers.into_iter().enumerate() {
+        let blocks = _mm512_xor_si512(register, four(after, index));
+        // SAFETY: as for the loads.
+        unsafe { _mm512_storeu_si512(at.destination.add(64 * index).cast(), blocks) };
+    }
+}
+
+/// Makes words of blocks, or blocks of words: exchanges rows and columns of four words by four in each quarter of the
+/// registers.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transposed_of_sixteen([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let low = [_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d)];
+    let high = [_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d)];
+    [
+        _mm512_unpacklo_epi64(low[0], low[1]),
+        _mm512_unpackhi_epi64(low[0], low[1]),
+        _mm512_unpacklo_epi64(high[0], high[1]),
+        _mm512_unpackhi_epi64(high[0], high[1]),
+    ]
 }
 
 #[inline]

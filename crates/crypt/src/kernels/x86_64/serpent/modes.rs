@@ -6,9 +6,8 @@ use core::marker::PhantomData;
 use scrim_sys::memory::Locked;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::super::cpu::{Avx2, Proof};
 use super::batch::{
-    BLOCKS, Batch, Masks, Nothing, ZEROS, blocks_of, blocks_of_mut, in_place, transform,
+    BLOCKS, Batch, Masks, Nothing, Width, ZEROS, blocks_of, blocks_of_mut, in_place, transform,
 };
 use super::rounds::{Schedule, Schedules};
 use crate::kernels::cursor::{Cursor, RawRun};
@@ -24,8 +23,8 @@ pub(super) trait Mode: 'static {
     ///
     /// # Safety
     /// The run can be read and written.
-    unsafe fn transform<const ENCRYPT: bool>(
-        width: Avx2,
+    unsafe fn transform<W: Width, const ENCRYPT: bool>(
+        width: W,
         keys: &[Schedules; 2],
         ivs: &mut Ivs<'_>,
         run: &RawRun,
@@ -33,8 +32,8 @@ pub(super) trait Mode: 'static {
 }
 
 /// A kernel with `key` expanded; `None` for a key of another cipher.
-pub(super) fn set_up<M: Mode>(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-    let width = Avx2::detect()?;
+pub(super) fn set_up<W: Width, M: Mode>(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
+    let width = W::detect()?;
     if !key.len().is_multiple_of(M::KEYS) || ![16, 24, 32].contains(&(key.len() / M::KEYS)) {
         return None;
     }
@@ -46,14 +45,14 @@ pub(super) fn set_up<M: Mode>(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
     Some(Box::new(Keyed { width, keys, mode }))
 }
 
-struct Keyed<M> {
-    width: Avx2,
+struct Keyed<W, M> {
+    width: W,
     /// The key of the data, and of XTS that of the tweaks.
     keys: Locked<[Schedules; 2]>,
     mode: PhantomData<fn() -> M>,
 }
 
-impl<M: Mode> SectorKernel for Keyed<M> {
+impl<W: Width, M: Mode> SectorKernel for Keyed<W, M> {
     fn encrypt(&self, mut ivs: Ivs<'_>, run: Run<'_>) {
         self.transform::<true>(&mut ivs, run);
     }
@@ -63,24 +62,24 @@ impl<M: Mode> SectorKernel for Keyed<M> {
     }
 }
 
-impl<M: Mode> Keyed<M> {
+impl<W: Width, M: Mode> Keyed<W, M> {
     fn transform<const ENCRYPT: bool>(&self, ivs: &mut Ivs<'_>, run: Run<'_>) {
         /// # Safety
         /// As for [`Mode::transform`].
         #[target_feature(enable = "avx2")]
-        unsafe fn transform<M: Mode, const ENCRYPT: bool>(
-            width: Avx2,
+        unsafe fn transform<W: Width, M: Mode, const ENCRYPT: bool>(
+            width: W,
             keys: &[Schedules; 2],
             ivs: &mut Ivs<'_>,
             run: &RawRun,
         ) {
             // SAFETY: the caller promises the run.
-            unsafe { M::transform::<ENCRYPT>(width, keys, ivs, run) }
+            unsafe { M::transform::<W, ENCRYPT>(width, keys, ivs, run) }
         }
         let run = RawRun::from(run);
-        // SAFETY: the token shows that the CPU has AVX2. The pointers are of memory that `run` was made of, and that is
+        // SAFETY: the token shows that the CPU has AVX2, as every width has. The pointers are of memory that `run` was made of, and that is
         // borrowed for longer than this call takes.
-        unsafe { transform::<M, ENCRYPT>(self.width, &self.keys, ivs, &run) }
+        unsafe { transform::<W, M, ENCRYPT>(self.width, &self.keys, ivs, &run) }
     }
 }
 
@@ -216,20 +215,20 @@ impl Drop for Chain<'_, '_> {
 pub(super) struct Xts;
 
 /// Tweaks, each the one before times α (IEEE Std 1619, 5.2).
-struct Tweaks<'k, 'i, 'a> {
-    width: Avx2,
+struct Tweaks<'k, 'i, 'a, W> {
+    width: W,
     key: &'k Schedule,
     chain: Chain<'i, 'a>,
 }
 
-impl Tweaks<'_, '_, '_> {
+impl<W: Width> Tweaks<'_, '_, '_, W> {
     #[inline(always)]
     fn make(&mut self) {
         let (width, key) = (self.width, self.key);
         let times_alpha =
             |tweak: u128| tweak << 1 ^ (tweak.cast_signed() >> 127).cast_unsigned() & 0x87;
         self.chain.make(
-            |ivs, count| in_place::<true>(width, key, ivs, count),
+            |ivs, count| in_place::<W, true>(width, key, ivs, count),
             |iv| iv,
             times_alpha,
             |tweak| tweak,
@@ -237,7 +236,7 @@ impl Tweaks<'_, '_, '_> {
     }
 }
 
-impl Masks for Tweaks<'_, '_, '_> {
+impl<W: Width> Masks for Tweaks<'_, '_, '_, W> {
     /// # Safety
     /// As the trait says.
     #[inline(always)]
@@ -263,8 +262,8 @@ impl Mode for Xts {
     /// # Safety
     /// As the trait says.
     #[inline(always)]
-    unsafe fn transform<const ENCRYPT: bool>(
-        width: Avx2,
+    unsafe fn transform<W: Width, const ENCRYPT: bool>(
+        width: W,
         [data, tweak]: &[Schedules; 2],
         ivs: &mut Ivs<'_>,
         run: &RawRun,
@@ -276,7 +275,7 @@ impl Mode for Xts {
         let blocks = run.units * (run.unit / 16);
         // SAFETY: the caller promises the run.
         unsafe {
-            transform::<ENCRYPT>(width, data.of::<ENCRYPT>(), &mut tweaks, start(run), blocks);
+            transform::<W, ENCRYPT>(width, data.of::<ENCRYPT>(), &mut tweaks, start(run), blocks);
         }
     }
 }
@@ -336,8 +335,8 @@ impl Mode for Ctr {
     /// # Safety
     /// As the trait says.
     #[inline(always)]
-    unsafe fn transform<const ENCRYPT: bool>(
-        width: Avx2,
+    unsafe fn transform<W: Width, const ENCRYPT: bool>(
+        width: W,
         [key, _]: &[Schedules; 2],
         ivs: &mut Ivs<'_>,
         run: &RawRun,
@@ -348,7 +347,7 @@ impl Mode for Ctr {
         counters.make();
         let blocks = run.units * (run.unit / 16);
         // SAFETY: the caller promises the run.
-        unsafe { transform::<true>(width, key.of::<true>(), &mut counters, start(run), blocks) }
+        unsafe { transform::<W, true>(width, key.of::<true>(), &mut counters, start(run), blocks) }
     }
 }
 
@@ -360,8 +359,8 @@ impl Mode for Ecb {
     /// # Safety
     /// As the trait says.
     #[inline(always)]
-    unsafe fn transform<const ENCRYPT: bool>(
-        width: Avx2,
+    unsafe fn transform<W: Width, const ENCRYPT: bool>(
+        width: W,
         [key, _]: &[Schedules; 2],
         _: &mut Ivs<'_>,
         run: &RawRun,
@@ -369,7 +368,7 @@ impl Mode for Ecb {
         let blocks = run.units * (run.unit / 16);
         // SAFETY: the caller promises the run.
         unsafe {
-            transform::<ENCRYPT>(width, key.of::<ENCRYPT>(), &mut Nothing, start(run), blocks);
+            transform::<W, ENCRYPT>(width, key.of::<ENCRYPT>(), &mut Nothing, start(run), blocks);
         }
     }
 }
@@ -435,8 +434,8 @@ impl Mode for Cbc {
     /// # Safety
     /// As the trait says.
     #[inline(always)]
-    unsafe fn transform<const ENCRYPT: bool>(
-        width: Avx2,
+    unsafe fn transform<W: Width, const ENCRYPT: bool>(
+        width: W,
         [key, _]: &[Schedules; 2],
         ivs: &mut Ivs<'_>,
         run: &RawRun,
@@ -457,7 +456,7 @@ impl Mode for Cbc {
         };
         let blocks = run.units * (run.unit / 16);
         // SAFETY: the caller promises the run.
-        unsafe { transform::<false>(width, keys, &mut preceding, start(run), blocks) }
+        unsafe { transform::<W, false>(width, keys, &mut preceding, start(run), blocks) }
     }
 }
 
@@ -466,7 +465,12 @@ impl Mode for Cbc {
 /// # Safety
 /// The run can be read and written.
 #[inline(always)]
-unsafe fn encrypt_chains(width: Avx2, keys: &Schedule, ivs: &mut UnitIvs<'_, '_>, run: &RawRun) {
+unsafe fn encrypt_chains<W: Width>(
+    width: W,
+    keys: &Schedule,
+    ivs: &mut UnitIvs<'_, '_>,
+    run: &RawRun,
+) {
     let mut at = start(run);
     let mut left = run.units;
     let mut chain = Zeroizing::new(ZEROS);
@@ -489,7 +493,7 @@ unsafe fn encrypt_chains(width: Avx2, keys: &Schedule, ivs: &mut UnitIvs<'_, '_>
             for (chain, block) in blocks_of_mut(&mut chain).iter_mut().zip(*blocks) {
                 *chain ^= block;
             }
-            in_place::<true>(width, keys, &mut chain, units);
+            in_place::<W, true>(width, keys, &mut chain, units);
             for (unit, block) in blocks_of(&chain)[..units].iter().enumerate() {
                 // SAFETY: as above.
                 unsafe {

@@ -107,7 +107,7 @@ pub fn chosen(aead: Aead) -> Option<&'static str> {
     }
 }
 
-/// AES-GCM by the fastest code that is not disabled.
+/// AES-GCM by the code that is chosen where no driver is named.
 fn by_best(aead: Aead, key: &[u8]) -> Result<Key, StreamError> {
     match chosen(aead) {
         Some(AWS_LC) => by_library(aead, key),

@@ -35,7 +35,7 @@
 //!
 //! # Code
 //!
-//! AES-GCM is computed by the fastest code that runs here and that `SCRIM_DISABLE` does not name, as [`chosen`] says:
+//! AES-GCM is computed by the first of these that runs here and that `SCRIM_DISABLE` does not name, as [`chosen`] says:
 //!
 //! 1. a kernel of this crate for this processor, `gcm-aes-vaes512` and its siblings;
 //! 2. AWS-LC, which chooses code for this processor itself (`SCRIM_DISABLE=awslc`);

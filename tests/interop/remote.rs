@@ -413,7 +413,7 @@ fn long_requests_reach_the_server_whole() {
     for (words, longest) in [
         (slow.to_owned(), 1 << 20),
         (policy("32M"), 1 << 20),
-        (policy("300K"), 256 << 10),
+        (policy("256K"), 256 << 10),
         (policy("64K"), 64 << 10),
     ] {
         let image = unformatted(8 << 20);

@@ -167,7 +167,7 @@ fn long_requests_go_whole_and_fail_alone() {
     let mapping = volume.mapping();
     let queue = Queue::new(&volume, &mapping, Engine::Threads, &[]).unwrap();
     let mut queue = queue.unwrap();
-    let data: Vec<u8> = (0..MIB as u32).map(|at| (at % 251) as u8).collect();
+    let data: Vec<u8> = (0..=250).cycle().take(MIB).collect();
     let mut buffer = DataBuffer::zeroed(MIB);
     // Its own buffer and another one of the same length.
     for (at, len) in [(2, MIB), (3, MIB - 4096), (4, 5)] {

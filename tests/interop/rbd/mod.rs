@@ -342,6 +342,44 @@ fn a_resized_image_makes_a_resized_volume() {
     }
 }
 
+/// Interrupted in the midst, and killed: the cluster forgets a killed client, and its lock, after some time.
+#[test]
+fn an_image_is_encrypted_where_it_lies() {
+    let Some(ceph) = Ceph::find() else {
+        return;
+    };
+    let bytes = noise(64 << 20, 5);
+    ceph.place.write("raw", &bytes);
+    let raw = std::fs::OpenOptions::new().append(true);
+    let raw = raw.open(ceph.place.path("raw")).unwrap();
+    raw.set_len((64 + 33) << 20).unwrap();
+    ceph.rbd("import raw pool/inplace");
+    let name = ceph.name("inplace");
+    let line = format!("encrypt --in-place {name} -q -d key {CHEAP}");
+    ceph.refuses(&line, 1, &["--reduce-device-size"]);
+    let line = format!("{line} --reduce-device-size 33M");
+    for signal in ["-INT", "-KILL"] {
+        let mut command = ceph.place.command(scrim());
+        let mut run = Background::start(command.args(line.split_whitespace()));
+        wait_until("there is a header", || {
+            let dumped = ceph.try_scrim(&format!("dump {name}"));
+            dumped.status.success() || run.0.try_wait().unwrap().is_some()
+        });
+        let pid = run.0.id().to_string();
+        let _ = ceph.place.command("kill").args([signal, &pid]).status();
+        run.0.wait().unwrap();
+    }
+    wait_until("the last run comes to its end", || {
+        let output = ceph.try_scrim(&line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        output.status.success() || said.contains("is a LUKS2 volume already")
+    });
+    ceph.scrim(&format!("export {name} back -d key"));
+    let back = std::fs::read(ceph.place.path("back")).unwrap();
+    assert_same(&back[..bytes.len()], &bytes, "the data");
+    ceph.rbd("rm --no-progress pool/inplace");
+}
+
 #[test]
 fn a_second_writer_is_refused_by_name_and_readers_are_not() {
     let Some(ceph) = Ceph::find() else { return };

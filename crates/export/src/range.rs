@@ -26,6 +26,15 @@ pub(crate) fn aligned_part(offset: u64, left: u32, received: usize) -> u32 {
     if beyond < here { here - beyond } else { here }
 }
 
+/// Number of bytes that complete the last block of [`ALIGN`] bytes, or the range, when the first `received` bytes of it
+/// have arrived.
+pub(crate) fn missing_of_block(range: Range, received: usize) -> usize {
+    let left = (range.len as usize).saturating_sub(received);
+    let end = range.offset + received as u64;
+    let missing = end.next_multiple_of(ALIGN) - end;
+    usize::try_from(missing).map_or(left, |missing| missing.min(left))
+}
+
 /// Cuts a range of more than `size` bytes into [`pieces`]; what is no longer than that stays whole.
 pub(crate) fn parts(range: Range, size: usize) -> impl Iterator<Item = Range> {
     let whole = range.len as usize <= size;
@@ -106,5 +115,16 @@ mod tests {
             let part = aligned_part(3, 100_000, received);
             assert!(part > 0 && part as usize <= received);
         }
+    }
+
+    #[test]
+    fn a_block_is_completed_within_its_range() {
+        let range = |offset, len| Range { offset, len };
+        assert_eq!(missing_of_block(range(0, 100_000), 0), 0);
+        assert_eq!(missing_of_block(range(0, 100_000), 4096), 0);
+        assert_eq!(missing_of_block(range(0, 100_000), 4097), 4095);
+        assert_eq!(missing_of_block(range(300, 100_000), 4097), 3795);
+        assert_eq!(missing_of_block(range(0, 100_000), 99_000), 1000);
+        assert_eq!(missing_of_block(range(0, 100_000), 100_000), 0);
     }
 }

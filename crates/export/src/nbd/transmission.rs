@@ -29,7 +29,7 @@ use crate::limits;
 use crate::link::{End, Link, Wait};
 use crate::meter::Kind;
 use crate::protocol::Client;
-use crate::range::{MIN_PIECE, Range, aligned_part, parts, pieces};
+use crate::range::{MIN_PIECE, Range, aligned_part, missing_of_block, parts, pieces};
 use scrim_nbd::wire::{REQUEST_HEADER, WireError};
 
 /// A connection after its handshake.
@@ -135,7 +135,7 @@ impl<'a> Transmission<'a> {
                 failure,
                 gathered,
             }) => {
-                let (left, failure) = self.write_rest_gathered(left, failure, gathered);
+                let (left, failure) = self.write_rest_gathered(left, failure, gathered, settled)?;
                 let result = match failure {
                     None => self.write_in_pieces(left, fua, settled)?,
                     Some(failure) => {
@@ -150,17 +150,24 @@ impl<'a> Transmission<'a> {
         }
     }
 
-    /// Writes what a queue has gathered of a write, unless a part of it has failed. Returns the range still to be
-    /// received, and the first failure.
+    /// Writes what a queue has gathered of a write, unless a part of it has failed, once the last block of it has been
+    /// received as a whole: a sector that is written in two parts would be half new if the client went away in between.
+    /// Returns the range still to be received, and the first failure.
     fn write_rest_gathered(
-        &self,
+        &mut self,
         left: Range,
         failure: Option<Failure>,
         gathered: Option<Gathered>,
-    ) -> (Range, Option<Failure>) {
+        settled: Settled<'_>,
+    ) -> Result<(Range, Option<Failure>), End> {
         let Some(mut gathered) = gathered else {
-            return (left, failure);
+            return Ok((left, failure));
         };
+        if failure.is_none() {
+            let missing = missing_of_block(left, gathered.len);
+            self.link.require(missing, Wait::Within, settled)?;
+            gathered.put(self.link.inbox.take(missing));
+        }
         let data = gathered.filled();
         let len = u32::try_from(data.len()).map_or(left.len, |len| len.min(left.len));
         let rest = Range {
@@ -171,7 +178,7 @@ impl<'a> Transmission<'a> {
             let written = self.volume.write(left.offset, data, Durability::Cached);
             written.err().map(Failure::from)
         });
-        (rest, failure)
+        Ok((rest, failure))
     }
 
     /// Returns whether the volume has had another table since [`Transmission::begin_table`]. Plain calls and a queue

@@ -202,6 +202,34 @@ fn half_received_writes_go_on_when_the_key_is_back() {
     }
 }
 
+/// A client goes away after a suspension in the middle of its write: each sector is the old one or the new one.
+#[test]
+fn half_received_writes_that_are_cut_off_tear_no_sector() {
+    let (served, volume, _image) = served();
+    let (before, data) = (pattern(4, LEN as usize), pattern(5, LEN as usize));
+    for (start, come) in [(0, 100_001), (4096, 262_145), (512, 70_001), (0, 530_000)] {
+        let mut good = served.structured();
+        assert_eq!(good.write(start, &before), 0);
+        let mut raw = served.structured();
+        raw.request(0, WRITE, 2, start, LEN);
+        raw.send(&data[..come]);
+        settle(&served);
+        forget(&volume);
+        recall(&volume);
+        settle(&served);
+        drop(raw);
+        served.wait_until_clients(1);
+        let seen = good.read(start, LEN).unwrap();
+        for (at, sector) in seen.chunks(512).enumerate() {
+            let place = at * 512..at * 512 + 512;
+            let is_new = *sector == data[place.clone()];
+            assert!(is_new || *sector == before[place], "{start}, {come}: {at}");
+        }
+        drop(good);
+        served.wait_until_no_client();
+    }
+}
+
 /// Replies that a client has not read yet are whole when it does.
 #[test]
 fn half_read_replies_go_on_when_the_key_is_back() {

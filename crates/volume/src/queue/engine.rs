@@ -7,11 +7,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use scrim_backend::Medium;
-use scrim_sys::memory::DataBuffer;
 
 use super::ring::{self, RingEngine};
 use super::slot::{Completion, Lengths, Slot};
-use super::workers::WorkerEngine;
+use super::workers::{RunningPool, WorkerEngine};
 use crate::error::VolumeError;
 use crate::mapping::Mapping;
 use crate::stats::Record;
@@ -145,19 +144,11 @@ impl<'v> RunningEngine<'v> {
         }
     }
 
-    /// Begins a write as [`begin_write`](Self::begin_write) does, and may exchange `data` for another buffer of the
-    /// same length.
-    pub(super) fn begin_write_of(
-        &mut self,
-        slot: Slot,
-        offset: u64,
-        data: &mut DataBuffer,
-        len: usize,
-        record: &mut Record,
-    ) {
+    /// Returns the pool that carries the requests out; `None` if something else does.
+    pub(super) fn pool(&mut self) -> Option<RunningPool<'_, 'v>> {
         match self {
-            Self::Ring(ring) => ring.transfer_write(slot, offset, &mut data[..len], record),
-            Self::Workers(workers) => workers.hand_over_write_of(slot, offset, data, len, record),
+            Self::Ring(_) => None,
+            Self::Workers(workers) => workers.pool(),
         }
     }
 

@@ -33,6 +33,8 @@ mod engine;
 mod pool;
 mod ring;
 mod slot;
+#[cfg(test)]
+mod tests;
 mod worker_slots;
 mod workers;
 
@@ -101,6 +103,19 @@ struct SlotRequest {
     record: Record,
 }
 
+impl SlotRequest {
+    /// Returns a request that begins now, and counts it.
+    fn begun(volume: &Volume, direction: Direction, len: usize) -> Self {
+        Self {
+            direction,
+            len,
+            is_ok: false,
+            is_counted: true,
+            record: volume.counters().begin(direction),
+        }
+    }
+}
+
 impl<'v> Queue<'v> {
     /// Creates a queue on `volume` for `mapping`, which should be the one that is at work; `None` where no queue
     /// is needed, for [`Engine::Plain`] without a queued direction. [`wait`](Self::wait) returns when one of the
@@ -146,14 +161,17 @@ impl<'v> Queue<'v> {
         self.lengths
     }
 
-    /// Takes a free slot for a request of at most [`SLOT`] bytes; `None` while every one is in flight or holds data
-    /// that was read.
+    /// Takes a free slot for a request of at most [`SLOT`] bytes, one for long requests only if no other is left;
+    /// `None` while every one is in flight or holds data that was read.
     pub fn take(&mut self) -> Option<Slot> {
-        self.free.pop()
+        match self.free.iter().rposition(|slot| slot.0 >= LONG_SLOTS) {
+            Some(short) => Some(self.free.swap_remove(short)),
+            None => self.free.pop(),
+        }
     }
 
-    /// Takes a free slot for a request of at most [`Lengths::longest`] bytes; `None` while there is no such slot,
-    /// which there may be sooner than for [`take`](Self::take).
+    /// Takes a free slot for a request of at most [`Lengths::longest`] bytes; `None` while all slots for long requests
+    /// are in use, even if [`take`](Self::take) has a slot.
     pub fn take_long(&mut self) -> Option<Slot> {
         let long = self.free.iter().position(|slot| slot.0 < LONG_SLOTS)?;
         Some(self.free.swap_remove(long))
@@ -197,13 +215,18 @@ impl<'v> Queue<'v> {
         self.engine.begin_write(slot, offset, data, record);
     }
 
-    /// Starts to write the first `len` bytes of `data`, without a copy if its length is [`Lengths::longest`]:
-    /// `data` is exchanged for another buffer of that length then. Otherwise as [`start_write`](Self::start_write).
+    /// Starts to write the first `len` bytes of `data`: without a copy if they are more than [`SLOT`] and the length of
+    /// `data` is [`Lengths::longest`], since `data` is exchanged for another buffer of that length then. Otherwise as
+    /// [`start_write`](Self::start_write): a slot for short requests never keeps a long buffer.
     pub fn start_write_of(&mut self, slot: Slot, offset: u64, data: &mut DataBuffer, len: usize) {
-        if data.len() == self.lengths.longest && self.try_begin() {
-            self.begin(&slot, Direction::Write, len);
-            let record = &mut self.requests_by_slot[slot.0].record;
-            return self.engine.begin_write_of(slot, offset, data, len, record);
+        let is_long = len > SLOT && data.len() == self.lengths.longest;
+        if is_long
+            && self.try_begin()
+            && let Some(pool) = self.engine.pool()
+        {
+            let request = &mut self.requests_by_slot[slot.0];
+            *request = SlotRequest::begun(self.volume, Direction::Write, len);
+            return pool.hand_over_write_of(slot, offset, data, len, &mut request.record);
         }
         self.start_write(slot, offset, &mut data[..len]);
     }
@@ -329,13 +352,7 @@ impl<'v> Queue<'v> {
     }
 
     fn begin(&mut self, slot: &Slot, direction: Direction, len: usize) {
-        self.requests_by_slot[slot.0] = SlotRequest {
-            direction,
-            len,
-            is_ok: false,
-            is_counted: true,
-            record: self.volume.counters().begin(direction),
-        };
+        self.requests_by_slot[slot.0] = SlotRequest::begun(self.volume, direction, len);
     }
 
     /// Makes sure that the table stays at work; if another table than this queue's is at work, that one.

@@ -7,7 +7,8 @@ pub const SLOT: usize = 128 << 10;
 /// Slots of a queue: the most requests of one thread in flight.
 pub const SLOTS: usize = 32;
 
-/// Bytes of the longest request to another machine. One lock covers it, so the target does not cut it.
+/// Bytes of the longest request to another machine. If its target starts at a multiple of this length in the table, one
+/// lock covers the request, and the target does not cut it.
 pub(super) const LONG_SLOT: usize = 1 << 20;
 /// Number of slots that take a request of more than [`SLOT`] bytes: those with the lowest numbers. This bounds the
 /// memory of a queue.

@@ -24,7 +24,8 @@ pub(super) struct WorkerSlots<'v> {
     pub(super) completions: Arc<CompletionQueue>,
     watched: Vec<BorrowedFd<'v>>,
     lengths: Lengths,
-    /// Buffers by slot, of [`SLOT`] or [`Lengths::longest`] bytes; `None` before the first request, and while a worker has it.
+    /// Buffers by slot, of [`SLOT`] or [`Lengths::longest`] bytes; `None` before the first request, and while a worker
+    /// has it.
     buffers: Vec<Option<DataBuffer>>,
     in_flight: usize,
     /// Empty list with capacity for ended jobs: it is exchanged for the list that the workers have filled.
@@ -56,12 +57,22 @@ impl<'v> WorkerSlots<'v> {
         self.lengths
     }
 
+    /// Returns the number of bytes of the buffers that no worker has.
+    #[cfg(test)]
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.buffers
+            .iter()
+            .flatten()
+            .map(|buffer| buffer.len())
+            .sum()
+    }
+
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Hands out the slot's buffer for `len` bytes, for a worker; `None` if there is not enough memory for it, which has
-    /// ended the request.
+    /// Hands out the slot's buffer for `len` bytes, for a worker; `None` if there is not enough memory for it, which
+    /// has ended the request.
     pub(super) fn hand_out(&mut self, slot: Slot, len: usize) -> Option<JobBuffer> {
         let buffer = self.buffers[slot.0].take();
         let buffer = buffer.filter(|buffer| buffer.len() >= len);

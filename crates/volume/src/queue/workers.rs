@@ -95,30 +95,15 @@ impl<'v> WorkerEngine<'v> {
         }
     }
 
-    /// Hands over a write of the first `len` bytes of `data`. A pool gets the buffer itself, in exchange for another one
-    /// of the same length.
-    pub(super) fn hand_over_write_of(
-        &mut self,
-        slot: Slot,
-        offset: u64,
-        data: &mut DataBuffer,
-        len: usize,
-        record: &mut Record,
-    ) {
-        let Workers::Pool(pool) = &mut self.workers else {
-            return self.hand_over_write(slot, offset, &mut data[..len], record);
-        };
-        let tag = slot.0;
-        let Some(JobBuffer::Owned(other, _)) = self.slots.hand_out(slot, data.len()) else {
-            return;
-        };
-        pool.enqueue(PoolJob {
-            slot: tag,
-            direction: Direction::Write,
-            offset,
-            buffer: JobBuffer::Owned(std::mem::replace(data, other), len),
-            record: record.part(),
-        });
+    /// Returns the pool, if these workers are one.
+    pub(super) fn pool(&mut self) -> Option<RunningPool<'_, 'v>> {
+        match &mut self.workers {
+            Workers::Pool(pool) => Some(RunningPool {
+                pool,
+                slots: &mut self.slots,
+            }),
+            Workers::Kcryptd => None,
+        }
     }
 
     /// Gives a request to the workers, with a copy of the `data` of a write. Returns the slot if they do not take it.
@@ -177,6 +162,37 @@ impl<'v> WorkerEngine<'v> {
             }
         }
         Ok(())
+    }
+}
+
+/// A pool, and the slots of its requests.
+pub(super) struct RunningPool<'p, 'v> {
+    pool: &'p mut Pool,
+    slots: &'p mut WorkerSlots<'v>,
+}
+
+impl RunningPool<'_, '_> {
+    /// Hands over a write of the first `len` bytes of `data`: the buffer itself, in exchange for another one of the same
+    /// length.
+    pub(super) fn hand_over_write_of(
+        self,
+        slot: Slot,
+        offset: u64,
+        data: &mut DataBuffer,
+        len: usize,
+        record: &mut Record,
+    ) {
+        let tag = slot.0;
+        let Some(JobBuffer::Owned(other, _)) = self.slots.hand_out(slot, data.len()) else {
+            return;
+        };
+        self.pool.enqueue(PoolJob {
+            slot: tag,
+            direction: Direction::Write,
+            offset,
+            buffer: JobBuffer::Owned(std::mem::replace(data, other), len),
+            record: record.part(),
+        });
     }
 }
 

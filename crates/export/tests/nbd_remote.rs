@@ -1,4 +1,4 @@
-//! The tests of `nbd/`, of a server whose requests go by a crew of threads to storage on another machine.
+//! The tests of `nbd/`, of a server whose requests go by a pool of threads to storage on another machine.
 
 #![allow(
     clippy::expect_used,

@@ -2,10 +2,11 @@
 //! are answered as they complete, in any order.
 //!
 //! Reads and writes go through the queue, in pieces of at most [`Queue::lengths`]; [`Transmission`] executes all other
-//! requests, in between. A long write is cut where its data has been received; one to another machine, where each piece
-//! waits for an answer, is gathered first. A long read is answered with one content chunk for each piece, or, where the client
-//! has not agreed to that, is collected in a buffer of its own first. Back-pressure comes from the
-//! slots: nothing more is received while all of them are in flight.
+//! requests, in between. A long write is cut where its data has been received. One to another machine, where each piece
+//! waits for an answer, is gathered first, if its pieces are to be longer than [`SLOT`]: those of a lone request to an
+//! NBD server are not. A long read is answered with one content chunk for each piece, or, where the client has not
+//! agreed to that, is collected in a buffer of its own first. Back-pressure comes from the slots: nothing more is
+//! received while all of them are in flight.
 //!
 //! Requests in flight keep locks and a table for which other clients may wait. So the pipeline waits for its client
 //! only with the proof that the queue has settled; otherwise it uses the `try_` functions of the link, which do not
@@ -245,7 +246,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         };
         self.requests.enter(Transfer { cookie, work }, range);
         for piece in pieces(range, len) {
-            let slot = self.slot_for_any(piece)?;
+            let slot = self.slot_for(piece)?;
             self.queue
                 .start_read(slot, piece.offset, piece.len as usize);
         }
@@ -302,7 +303,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
                 let inbox = &mut self.base.link.inbox;
                 gathered.put(inbox.take(missing));
             }
-            let slot = self.slot_for_any(piece)?;
+            let slot = self.slot_for(piece)?;
             let Some(gathered) = &mut self.gathered else {
                 return Err(End::Gone);
             };
@@ -320,10 +321,15 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         len.checked_sub(gathered).filter(|missing| *missing > 0)
     }
 
-    /// Takes a slot for the next piece of a request, waiting for one if all are in flight. The piece counts as started
-    /// from then on.
+    /// Takes a slot for the next piece of a request, waiting for one if all that take its length are in flight. The piece
+    /// counts as started from then on.
     fn slot_for(&mut self, piece: Range) -> Result<Slot, End> {
-        while !self.queue.has_free_slot() {
+        let is_long = piece.len as usize > SLOT;
+        let has_free = match is_long {
+            true => Queue::has_free_long_slot,
+            false => Queue::has_free_slot,
+        };
+        while !has_free(&self.queue) {
             let waited = self.queue.wait_for_completion();
             check(self.base.entry, waited)?;
             self.answer()?;
@@ -331,25 +337,11 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         if self.is_yielding || !self.queue.try_begin() {
             return Err(End::OtherTable);
         }
-        let slot = self.queue.take().ok_or(End::Gone)?;
-        self.requests.start(&slot, piece);
-        Ok(slot)
-    }
-
-    /// As [`slot_for`](Self::slot_for), for a piece that may be longer than [`SLOT`].
-    fn slot_for_any(&mut self, piece: Range) -> Result<Slot, End> {
-        if piece.len as usize <= SLOT {
-            return self.slot_for(piece);
-        }
-        while !self.queue.has_free_long_slot() {
-            let waited = self.queue.wait_for_completion();
-            check(self.base.entry, waited)?;
-            self.answer()?;
-        }
-        if self.is_yielding || !self.queue.try_begin() {
-            return Err(End::OtherTable);
-        }
-        let slot = self.queue.take_long().ok_or(End::Gone)?;
+        let slot = match is_long {
+            true => self.queue.take_long(),
+            false => self.queue.take(),
+        };
+        let slot = slot.ok_or(End::Gone)?;
         self.requests.start(&slot, piece);
         Ok(slot)
     }

@@ -321,8 +321,8 @@ impl<'t, 'a> Pipeline<'t, 'a> {
         len.checked_sub(gathered).filter(|missing| *missing > 0)
     }
 
-    /// Takes a slot for the next piece of a request, waiting for one if all that take its length are in flight. The piece
-    /// counts as started from then on.
+    /// Takes a slot for the next piece of a request, waiting for one if all that take its length are in flight. The
+    /// piece counts as started from then on.
     fn slot_for(&mut self, piece: Range) -> Result<Slot, End> {
         let is_long = piece.len as usize > SLOT;
         let has_free = match is_long {

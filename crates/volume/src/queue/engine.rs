@@ -196,11 +196,12 @@ impl<'v> RunningEngine<'v> {
         }
     }
 
-    /// Waits until a request has ended, a watched file can be read from, or a signal came.
-    pub(super) fn wait(&mut self) -> io::Result<()> {
+    /// Waits until a request has ended, a watched file can be read from, or a signal came. If the queue `is_idle`, so
+    /// that no buffer holds data, a long wait gives the memory of long requests back.
+    pub(super) fn wait(&mut self, is_idle: bool) -> io::Result<()> {
         match self {
             Self::Ring(ring) => ring.wait(),
-            Self::Workers(workers) => workers.slots.wait(),
+            Self::Workers(workers) => workers.slots.wait(is_idle),
         }
     }
 

@@ -14,7 +14,8 @@
 //! | [`Engine::Threads`] | other machines, and devices where io_uring is forbidden | a pool of threads for each queue |
 //!
 //! Each request to another machine waits for an answer, so [`Lengths::longest`] is more than [`SLOT`] there, if
-//! all storage of the table takes such requests. A few of the slots then get longer buffers, once they are needed.
+//! all storage of the table takes such requests. A few of the slots then get longer buffers, once they are needed; an
+//! idle queue gives these back after a while.
 //!
 //! If the table's data path is `queued` ([`DataPath`](crate::DataPath)), dm-crypt's threads execute the requests,
 //! whatever the engine. So a queue has one of two forms: the ring, or workers, which are the threads of a pool or
@@ -173,7 +174,8 @@ impl<'v> Queue<'v> {
     /// Takes a free slot for a request of at most [`Lengths::longest`] bytes; `None` while all slots for long requests
     /// are in use, even if [`take`](Self::take) has a slot.
     pub fn take_long(&mut self) -> Option<Slot> {
-        let long = self.free.iter().position(|slot| slot.0 < LONG_SLOTS)?;
+        // The one that was used last, which has a long buffer already.
+        let long = self.free.iter().rposition(|slot| slot.0 < LONG_SLOTS)?;
         Some(self.free.swap_remove(long))
     }
 
@@ -283,7 +285,8 @@ impl<'v> Queue<'v> {
     /// When the system fails the queue itself.
     pub fn wait(&mut self) -> io::Result<()> {
         self.leave_if_idle();
-        self.engine.wait()
+        let is_idle = self.is_idle();
+        self.engine.wait(is_idle)
     }
 
     /// Waits until a request has ended, or a signal came; not for watched files.

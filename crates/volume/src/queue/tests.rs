@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use scrim_backend::{Backend, BackendError, HeaderLock, Info, LockKind, Medium, MemoryBackend};
 
@@ -107,6 +111,62 @@ fn short_pieces_of_long_buffers_leave_short_buffers() {
     }
     let bound = LONG_SLOTS * LONG_SLOT + (SLOTS - LONG_SLOTS) * SLOT;
     assert_eq!(bytes(&queue), bound);
+}
+
+#[test]
+fn an_idle_queue_gives_its_long_buffers_back() {
+    let volume = volume();
+    let mapping = volume.mapping();
+    let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    let queue = Queue::new(&volume, &mapping, Engine::Threads, &[event.as_fd()]).unwrap();
+    let mut queue = queue.unwrap();
+    let long = queue.take_long().unwrap();
+    queue.start_read(long, 0, LONG_SLOT);
+    let short = queue.take().unwrap();
+    queue.start_read(short, 0, 512);
+    end_all(&mut queue);
+    assert_eq!(bytes(&queue), LONG_SLOT + SLOT);
+    // Not while a slot is taken, whose data may be needed.
+    let long = queue.take_long().unwrap();
+    wait_for(&mut queue, &event);
+    assert_eq!(bytes(&queue), LONG_SLOT + SLOT);
+    queue.start_read(long, 0, 512);
+    end_all(&mut queue);
+    // On a busy machine the event may come before the wait begins.
+    for _ in 0..9 {
+        wait_for(&mut queue, &event);
+        if bytes(&queue) == SLOT {
+            break;
+        }
+    }
+    assert_eq!(bytes(&queue), SLOT);
+    let long = queue.take_long().unwrap();
+    queue.start_read(long, 0, LONG_SLOT);
+    end_all(&mut queue);
+}
+
+/// Lets the queue wait for an event that comes a while later.
+fn wait_for(queue: &mut Queue<'_>, event: &OwnedFd) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(1500));
+            rustix::io::write(event, &1u64.to_ne_bytes()).unwrap();
+        });
+        let mut seen = [0; 8];
+        while !is_readable(event) {
+            queue.wait().unwrap();
+        }
+        rustix::io::read(event, &mut seen).unwrap();
+    });
+}
+
+fn is_readable(event: &OwnedFd) -> bool {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut sources = [PollFd::new(event, PollFlags::IN)];
+    poll(&mut sources, Some(&now)).unwrap() > 0
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use scrim_sys::memory::DataBuffer;
 
@@ -18,6 +18,12 @@ use crate::stats::{Record, Stage};
 
 /// Most files that can be watched.
 const WATCHED: usize = 4;
+
+/// Time for which an idle queue keeps its long buffers for the next requests, since fresh pages cost as much as a copy.
+const KEPT: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
 
 pub(super) struct WorkerSlots<'v> {
     /// Completion queue of the workers.
@@ -127,10 +133,18 @@ impl<'v> WorkerSlots<'v> {
         self.done.pop_front()
     }
 
-    pub(super) fn wait(&mut self) -> io::Result<()> {
+    /// Waits as [`RunningEngine::wait`](super::engine::RunningEngine::wait) does.
+    pub(super) fn wait(&mut self, is_idle: bool) -> io::Result<()> {
         self.reap();
         if self.done.is_empty() {
-            self.listen(&self.watched)?;
+            let is_long = |buffer: &DataBuffer| buffer.len() > SLOT;
+            let has_long = is_idle && self.buffers.iter().flatten().any(is_long);
+            if !self.listen(&self.watched, has_long.then_some(&KEPT))? {
+                for buffer in &mut self.buffers {
+                    drop(buffer.take_if(|buffer| is_long(buffer)));
+                }
+                self.listen(&self.watched, None)?;
+            }
             self.reap();
         }
         self.resume_panic();
@@ -140,7 +154,7 @@ impl<'v> WorkerSlots<'v> {
     pub(super) fn wait_for_completion(&mut self) -> io::Result<()> {
         self.reap();
         if self.done.is_empty() && self.in_flight > 0 {
-            self.listen(&[])?;
+            self.listen(&[], None)?;
             self.reap();
         }
         self.resume_panic();
@@ -151,30 +165,32 @@ impl<'v> WorkerSlots<'v> {
     pub(super) fn settle(&mut self) -> io::Result<()> {
         self.reap();
         while self.in_flight > 0 {
-            self.listen(&[])?;
+            self.listen(&[], None)?;
             self.reap();
         }
         Ok(())
     }
 
-    /// Waits for the notifier, which may tell of jobs that have been taken already, or for a file.
-    fn listen(&self, watched: &[BorrowedFd<'_>]) -> io::Result<()> {
+    /// Waits for the notifier, which may tell of jobs that have been taken already, or for a file. Returns `false` if
+    /// nothing has come within `timeout`.
+    fn listen(&self, watched: &[BorrowedFd<'_>], timeout: Option<&Timespec>) -> io::Result<bool> {
         let Some(notifier) = self.completions.notifier_file() else {
-            return Ok(());
+            return Ok(true);
         };
         // The notifier fills the places that are left over, too.
         let mut sources: [PollFd<'_>; WATCHED + 1] = std::array::from_fn(|at| {
             let file = watched.get(at).unwrap_or(&notifier);
             PollFd::from_borrowed_fd(*file, PollFlags::IN)
         });
-        match poll(&mut sources[..=watched.len()], None) {
+        match poll(&mut sources[..=watched.len()], timeout) {
+            Ok(0) => return Ok(false),
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         if !sources[watched.len()].revents().is_empty() {
             let _ = rustix::io::read(notifier, &mut [0; 8]);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn reap(&mut self) {

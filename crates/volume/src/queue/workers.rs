@@ -172,8 +172,8 @@ pub(super) struct RunningPool<'p, 'v> {
 }
 
 impl RunningPool<'_, '_> {
-    /// Hands over a write of the first `len` bytes of `data`: the buffer itself, in exchange for another one of the same
-    /// length.
+    /// Hands over a write of the first `len` bytes of `data`: the buffer itself, in exchange for another one of the
+    /// same length.
     pub(super) fn hand_over_write_of(
         self,
         slot: Slot,

@@ -431,6 +431,9 @@ fn refuses_a_second_run(place: &Place, image: &str) {
     let mut first = place.command(scrim());
     let first = first.args(line.split(' ')).stdin(Stdio::piped());
     let first = Background::start(first.stderr(Stdio::null()));
+    wait_until("the first run has its lock", || {
+        fs::read_dir(place.path("run/scrim")).is_ok_and(|mut files| files.next().is_some())
+    });
     let mut said = String::new();
     wait_until("a second run is refused", || {
         let output = place.run_with_input(scrim(), line.split(' '), b"");

@@ -349,10 +349,9 @@ fn an_image_is_encrypted_where_it_lies() {
         return;
     };
     let bytes = noise(64 << 20, 5);
-    ceph.place.write("raw", &bytes);
-    let raw = std::fs::OpenOptions::new().append(true);
-    let raw = raw.open(ceph.place.path("raw")).unwrap();
-    raw.set_len((64 + 33) << 20).unwrap();
+    let mut raw = bytes.clone();
+    raw.resize((64 + 33) << 20, 0);
+    ceph.place.write("raw", raw);
     ceph.rbd("import raw pool/inplace");
     let name = ceph.name("inplace");
     let line = format!("encrypt --in-place {name} -q -d key {CHEAP}");

@@ -24,7 +24,8 @@ pub struct Implementation {
     pub family: &'static str,
     /// Rank among several that can be used: the one with the highest priority is taken.
     pub priority: u32,
-    /// True if its time and its memory accesses are independent of keys and data.
+    /// True if its time and its memory accesses are independent of keys and data, on a processor that multiplies
+    /// integers in constant time, as those with registers of 64 bits do: `gcm-aes-portable` and Adiantum multiply.
     pub constant_time: bool,
     /// The CPU features that it needs, in Rust's spelling; an empty list means that it runs everywhere.
     pub features: &'static [&'static str],
@@ -143,6 +144,12 @@ impl Implementation {
         let kernel = self.code.sector()?;
         self.is_ready().then(|| (kernel.set_up)(key))?
     }
+
+    /// As [`Implementation::set_up`], for a kernel of AES-GCM; `None` for another one too.
+    pub(crate) fn set_up_gcm(&self, key: &[u8]) -> Option<Box<dyn GcmKernel>> {
+        let kernel = self.code.gcm()?;
+        self.is_ready().then(|| (kernel.set_up)(key))?
+    }
 }
 
 /// The best kernel of AES-GCM that can be used here.
@@ -151,17 +158,20 @@ pub(crate) fn best_gcm() -> Option<&'static Implementation> {
     rows.find(|row| row.code.gcm().is_some() && row.is_ready())
 }
 
-/// The kernel of AES-GCM with this driver name, with `key` expanded. `None` where it cannot be used, or for a key of
-/// another length than 16 or 32 bytes.
-pub(crate) fn set_up_gcm(key: &[u8], driver: &str) -> Option<Box<dyn GcmKernel>> {
-    let row = implementations().iter().find(|row| row.driver == driver)?;
-    let gcm = row.code.gcm()?;
-    row.is_ready().then(|| (gcm.set_up)(key))?
+/// The kernel of AES-GCM with this driver name, usable or not.
+pub(crate) fn gcm_by_driver(driver: &str) -> Option<&'static Implementation> {
+    let mut rows = implementations().iter();
+    rows.find(|row| row.code.gcm().is_some() && row.driver == driver)
 }
 
 /// Returns whether `SCRIM_DISABLE` has this name.
 pub(crate) fn is_disabled(name: &str) -> bool {
-    disabled().split(',').any(|other| other.trim() == name)
+    names(disabled()).any(|other| other == name)
+}
+
+/// The names in a value of `SCRIM_DISABLE`.
+fn names(disabled: &str) -> impl Iterator<Item = &str> {
+    disabled.split(',').map(str::trim)
 }
 
 /// Value of `SCRIM_DISABLE`, which is read once.
@@ -292,7 +302,7 @@ fn barred(row: &Implementation, disabled: &str) -> Option<State> {
         };
         name == row.driver || name == row.family || row.features.iter().any(is_feature)
     };
-    if disabled.split(',').map(str::trim).any(named) {
+    if names(disabled).any(named) {
         Some(State::Disabled)
     } else if !row.code.runs_here() {
         Some(State::Unavailable)

@@ -189,7 +189,8 @@ const GCM_TAGS: [(usize, u128); 2] = [
     (32, 0x3b4e_216b_47f0_ae9d_7252_7ed6_f074_0408),
 ];
 
-/// Length of that message in bytes: two groups of any kernel, whole blocks and a part of one.
+/// Length of that message in bytes: two groups of any kernel for processors, or one piece of the portable kernel, and
+/// behind them whole blocks and a part of one.
 const GCM_MESSAGE: usize = 1105;
 
 fn digests(algorithm: Algorithm) -> &'static [(usize, u64)] {

@@ -9,7 +9,7 @@ use std::fs;
 use std::process::Command;
 
 use common::{cipher, sector_size};
-use scrim_crypt::stream::{Aead, NONCE, Sealer, TAG, chosen};
+use scrim_crypt::stream::{Aead, NONCE, Sealer, TAG, code_for};
 use scrim_crypt::{CipherSpec, Geometry, SectorCipher, implementations};
 
 /// Prints which driver this process would use for each mode, and what it reports of its drivers.
@@ -40,7 +40,7 @@ const MODES: [&str; 4] = ["xts", "cbc", "ctr", "ecb"];
 #[test]
 #[ignore = "run by the others, in a process of its own"]
 fn record() {
-    println!("<{}>", chosen(Aead::Aes128Gcm).unwrap_or("none"));
+    println!("<{}>", code_for(Aead::Aes128Gcm).unwrap_or("none"));
     let mut tag = [0; TAG];
     match Sealer::new(Aead::Aes128Gcm, &[0; 16], &[0; NONCE], 0) {
         Ok(mut sealer) => {
@@ -139,7 +139,8 @@ fn records_are_sealed_until_all_code_is_disabled() {
         };
         assert_eq!(lines[0], left, "{disabled}");
     }
-    let refusal = "no driver that was asked for computes AES_128_GCM here; name another, or look at SCRIM_DISABLE";
+    let refusal =
+        "SCRIM_DISABLE names all code for AES_128_GCM; take `awslc` or `portable` out of it";
     assert_eq!(printed("record", "portable, awslc ,aes"), ["none", refusal]);
 }
 

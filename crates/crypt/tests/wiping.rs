@@ -81,7 +81,7 @@ fn check_records(memory: &mut Memory, aead: Aead, driver: Option<&str>) {
         let found = !memory.holders(&[divided, classes]).is_empty();
         assert!(found, "{aead}: the search finds nothing");
     }
-    // Two groups of any kernel, a block and a part of one.
+    // Two groups of any kernel for processors, or a piece of the portable one; a block and a part of one.
     let (mut content, mut tag) = ([5; 1024 + 20], [5; 16]);
     sealer.seal_in_place(b"", &mut content, &mut tag).unwrap();
     opener.open_in_place(b"", &mut content, &tag).unwrap();

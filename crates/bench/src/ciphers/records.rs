@@ -1,6 +1,6 @@
 //! Records of AES-GCM, as `scrim serve` seals and opens them.
 
-use scrim_crypt::stream::{Aead, NONCE, Opener, Sealer, StreamError, TAG, chosen};
+use scrim_crypt::stream::{Aead, NONCE, Opener, Sealer, StreamError, TAG, code_for};
 use scrim_crypt::{State, implementations};
 
 use super::load::{Buffers, Direction, Load, Warmth};
@@ -22,7 +22,7 @@ impl Records {
     /// Both sizes of key, by the code that `scrim serve` has.
     #[must_use]
     pub fn usual() -> Vec<Self> {
-        if chosen(Aead::Aes128Gcm).is_none() {
+        if code_for(Aead::Aes128Gcm).is_none() {
             return Vec::new();
         }
         of_driver(None)
@@ -43,7 +43,7 @@ impl Records {
 
     /// Name of the code that computes them.
     pub(super) fn code(&self) -> &'static str {
-        let code = self.driver.or_else(|| chosen(self.aead()));
+        let code = self.driver.or_else(|| code_for(self.aead()));
         code.unwrap_or_default()
     }
 

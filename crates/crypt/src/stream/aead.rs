@@ -8,7 +8,7 @@ pub const CONTENT_MAX: usize = (16 << 10) + 1;
 
 /// Longest message in bytes: AES-GCM has a counter of 32 bits for its blocks (NIST SP 800-38D, 5.2.1.1), and RFC 8439
 /// allows more.
-pub const MESSAGE_MAX: u64 = (1 << 36) - 32;
+pub const MESSAGE_MAX: u64 = crate::kernels::gcm::MESSAGE_MAX;
 
 /// Length of a tag in bytes.
 pub const TAG: usize = 16;

@@ -16,10 +16,14 @@ pub enum StreamError {
         /// Length of the key given, in bytes.
         bytes: usize,
     },
-    /// The driver that was named does not exist, does not compute this AEAD, or cannot be used here; or `SCRIM_DISABLE` has
-    /// them all.
+    /// The driver that was named does not exist, does not compute this AEAD, or cannot be used here.
     DriverNotReady {
         /// The AEAD that was to use it.
+        aead: Aead,
+    },
+    /// No driver was named, and `SCRIM_DISABLE` names all code for this AEAD.
+    NoCode {
+        /// The AEAD that was to be computed.
         aead: Aead,
     },
     /// More content than [`CONTENT_MAX`].
@@ -37,9 +41,9 @@ pub enum StreamError {
         /// The number that was expected.
         number: u64,
     },
-    /// This key has sealed as many records as it may.
+    /// This key has sealed as many records or messages as it may.
     KeyExhausted {
-        /// The limit: a number of records.
+        /// Their count: the limit, or fewer where the bytes of messages came to theirs.
         records: u64,
     },
     /// The library refused a call with valid parameters.
@@ -55,7 +59,11 @@ impl fmt::Display for StreamError {
             }
             Self::DriverNotReady { aead } => write!(
                 f,
-                "no driver that was asked for computes {aead} here; name another, or look at SCRIM_DISABLE"
+                "no driver of this name computes {aead} here; name another, or look at SCRIM_DISABLE"
+            ),
+            Self::NoCode { aead } => write!(
+                f,
+                "SCRIM_DISABLE names all code for {aead}; take `awslc` or `portable` out of it"
             ),
             Self::TooLong { bytes } => write!(
                 f,

@@ -8,7 +8,7 @@ use super::aead::{Aead, NONCE, TAG};
 use super::error::StreamError;
 use crate::kernels::gcm::GcmKernel;
 use crate::kernels::run::Data;
-use crate::registry::{best_gcm, is_disabled, set_up_gcm};
+use crate::registry::{Implementation, best_gcm, gcm_by_driver, is_disabled};
 use crate::wipe;
 
 /// Name of AWS-LC's own AES-GCM, for `SCRIM_DISABLE`.
@@ -38,7 +38,7 @@ impl Key {
             (Aead::ChaCha20Poly1305, None) => by_library(aead, key),
             (Aead::ChaCha20Poly1305, Some(_)) => Err(StreamError::DriverNotReady { aead }),
             (_, None) => by_best(aead, key),
-            (_, Some(driver)) => by_kernel(aead, key, driver),
+            (_, Some(driver)) => by_kernel(aead, key, gcm_by_driver(driver)),
         };
         wipe::stack();
         expanded
@@ -93,33 +93,49 @@ impl Key {
     }
 }
 
+/// Code that computes an AEAD.
+enum Code {
+    Kernel(&'static Implementation),
+    Library,
+}
+
 /// Name of the code that computes `aead` where no driver is named: a driver's, or `awslc`. `None` where `SCRIM_DISABLE`
 /// names all of it.
 #[must_use]
-pub fn chosen(aead: Aead) -> Option<&'static str> {
-    if aead == Aead::ChaCha20Poly1305 {
-        return Some(AWS_LC);
-    }
+pub fn code_for(aead: Aead) -> Option<&'static str> {
+    let code = match aead {
+        Aead::Aes128Gcm | Aead::Aes256Gcm => best()?,
+        Aead::ChaCha20Poly1305 => Code::Library,
+    };
+    Some(match code {
+        Code::Kernel(row) => row.driver,
+        Code::Library => AWS_LC,
+    })
+}
+
+/// The code for AES-GCM where no driver is named.
+fn best() -> Option<Code> {
+    let is_left = !is_disabled(AWS_LC);
     match best_gcm() {
-        Some(row) if row.priority > AWS_LC_PRIORITY || is_disabled(AWS_LC) => Some(row.driver),
-        None if is_disabled(AWS_LC) => None,
-        _ => Some(AWS_LC),
+        Some(row) if row.priority > AWS_LC_PRIORITY || !is_left => Some(Code::Kernel(row)),
+        _ => is_left.then_some(Code::Library),
     }
 }
 
 /// AES-GCM by the code that is chosen where no driver is named.
 fn by_best(aead: Aead, key: &[u8]) -> Result<Key, StreamError> {
-    match chosen(aead) {
-        Some(AWS_LC) => by_library(aead, key),
-        Some(driver) => by_kernel(aead, key, driver),
-        None => Err(StreamError::DriverNotReady { aead }),
+    match best() {
+        Some(Code::Kernel(row)) => by_kernel(aead, key, Some(row)),
+        Some(Code::Library) => by_library(aead, key),
+        None => Err(StreamError::NoCode { aead }),
     }
 }
 
-/// AES-GCM by the kernel with this name, where it can be used here.
-fn by_kernel(aead: Aead, key: &[u8], driver: &str) -> Result<Key, StreamError> {
-    let kernel = set_up_gcm(key, driver).map(Key::Kernel);
-    kernel.ok_or(StreamError::DriverNotReady { aead })
+/// AES-GCM by this kernel, if there is one and it can be used here.
+fn by_kernel(aead: Aead, key: &[u8], row: Option<&Implementation>) -> Result<Key, StreamError> {
+    let kernel = row.and_then(|row| row.set_up_gcm(key));
+    let kernel = kernel.ok_or(StreamError::DriverNotReady { aead })?;
+    Ok(Key::Kernel(kernel))
 }
 
 fn by_library(aead: Aead, key: &[u8]) -> Result<Key, StreamError> {

@@ -12,9 +12,9 @@ const BYTES_MAX: u64 = 1 << 38;
 /// Seals whole messages of up to [`MESSAGE_MAX`] bytes under one key, one number after the other.
 ///
 /// A message has one tag, so it must be opened as a whole: prefer records, and a [`Sealer`](super::Sealer), where
-/// content is to be used before its end is there. An [`Opener`](super::Opener) of the same key, IV and first number opens
-/// the messages. Like a sealer it cannot be cloned, and its number never goes back. It ends at the same limits: a number of
-/// messages, and for AES-GCM 2³⁸ bytes in all.
+/// content is to be used before its end is there. An [`Opener`](super::Opener) of the same key and IV, with first number
+/// 0, opens the messages. Like a sealer it cannot be cloned, and its number never goes back. It ends at the same limits:
+/// a number of messages, and for AES-GCM 2³⁸ bytes in all.
 pub struct MessageSealer {
     key: Key,
     nonces: Nonces,
@@ -65,9 +65,7 @@ impl MessageSealer {
 
     /// The number for a message of `bytes` bytes, which is used from here on, even if sealing fails.
     fn take(&mut self, bytes: u64) -> Result<u64, StreamError> {
-        if bytes > MESSAGE_MAX {
-            return Err(StreamError::MessageTooLong { bytes });
-        }
+        check_length(bytes)?;
         let number = self.next;
         let left = self.bytes_left.checked_sub((bytes.div_ceil(16) + 1) * 16);
         match left {
@@ -79,6 +77,15 @@ impl MessageSealer {
             _ => Err(StreamError::KeyExhausted { records: number }),
         }
     }
+}
+
+/// Refuses a message that is longer than kernels take.
+#[inline]
+pub(super) fn check_length(bytes: u64) -> Result<(), StreamError> {
+    if bytes > MESSAGE_MAX {
+        return Err(StreamError::MessageTooLong { bytes });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -96,6 +103,8 @@ mod tests {
             bytes: MESSAGE_MAX + 1,
         };
         assert_eq!(sealer.take(MESSAGE_MAX + 1), Err(too_long));
+        assert_eq!(check_length(MESSAGE_MAX + 1), Err(too_long));
+        assert_eq!(check_length(MESSAGE_MAX), Ok(()));
         for number in 0..4 {
             assert_eq!(sealer.take(MESSAGE_MAX), Ok(number));
         }

@@ -3,8 +3,8 @@
 //! A [`Sealer`] or an [`Opener`] has the key of one direction of a connection. It counts the records, makes each
 //! nonce from the count and ends at the key's limit, so that no nonce comes twice under a key. Headers, padding and
 //! additional data are the protocol's. A [`MessageSealer`] does the same with messages that are longer than a record.
-//! `scrim serve` seals and opens all its TLS records here; `rivals ciphers`
-//! measures the same calls beside other libraries.
+//! `scrim serve` seals and opens all its TLS records here, and NBD over TLS those of AES-GCM; `rivals ciphers` measures
+//! the same calls beside other libraries.
 //!
 //! ```
 //! use scrim_crypt::stream::{Aead, Opener, Sealer, TAG};
@@ -35,7 +35,8 @@
 //!
 //! # Code
 //!
-//! AES-GCM is computed by the first of these that runs here and that `SCRIM_DISABLE` does not name, as [`chosen`] says:
+//! AES-GCM is computed by the first of these that runs here and that `SCRIM_DISABLE` does not name, as [`code_for`]
+//! says:
 //!
 //! 1. a kernel of this crate for this processor, `gcm-aes-vaes512` and its siblings;
 //! 2. AWS-LC, which chooses code for this processor itself (`SCRIM_DISABLE=awslc`);
@@ -55,7 +56,7 @@ mod sealer;
 
 pub use aead::{Aead, CONTENT_MAX, EXPLICIT_NONCE, MESSAGE_MAX, NONCE, TAG};
 pub use error::StreamError;
-pub use key::chosen;
+pub use key::code_for;
 pub use message::MessageSealer;
 pub use opener::Opener;
 pub use sealer::Sealer;

@@ -3,6 +3,7 @@
 use super::aead::{Aead, EXPLICIT_NONCE, NONCE, TAG};
 use super::error::StreamError;
 use super::key::Key;
+use super::message;
 use super::nonces::Nonces;
 
 /// Opens the records of one key, one number after the other.
@@ -20,8 +21,8 @@ impl Opener {
     /// record.
     ///
     /// # Errors
-    /// [`StreamError::KeySize`]; [`StreamError::Library`] where there is no memory; [`StreamError::DriverNotReady`] where
-    /// `SCRIM_DISABLE` has all code for this AEAD.
+    /// [`StreamError::KeySize`]; [`StreamError::Library`] where there is no memory; [`StreamError::NoCode`] where
+    /// `SCRIM_DISABLE` names all code for this AEAD.
     pub fn new(aead: Aead, key: &[u8], iv: &[u8; NONCE], first: u64) -> Result<Self, StreamError> {
         Ok(Self::with(Key::expand(aead, None, key)?, iv, first))
     }
@@ -29,7 +30,8 @@ impl Opener {
     /// As [`Opener::new`], by the driver with this name: one of the [`implementations`](crate::implementations) of `gcm(aes)`.
     ///
     /// # Errors
-    /// Those of [`Opener::new`].
+    /// [`StreamError::DriverNotReady`] for a name that is none of them, for a driver that cannot be used in this process,
+    /// and for ChaCha20-Poly1305, which has none; [`StreamError::KeySize`].
     pub fn new_with_driver(
         aead: Aead,
         driver: &str,
@@ -58,8 +60,8 @@ impl Opener {
     /// Verifies the next record and decrypts its content in place.
     ///
     /// # Errors
-    /// [`StreamError::Forged`], and [`StreamError::KeyExhausted`] after the last number that a sealer uses. Both leave
-    /// the number as it is.
+    /// [`StreamError::Forged`]; [`StreamError::MessageTooLong`] for content that no sealer makes, which stays as it is;
+    /// [`StreamError::KeyExhausted`] after the last number that a sealer uses. All leave the number as it is.
     #[inline]
     pub fn open_in_place(
         &mut self,
@@ -94,6 +96,7 @@ impl Opener {
         content: &mut [u8],
         tag: &[u8; TAG],
     ) -> Result<(), StreamError> {
+        message::check_length(content.len() as u64)?;
         let number = self.next;
         let after = number.checked_add(1);
         let after = after.ok_or(StreamError::KeyExhausted { records: u64::MAX })?;

@@ -24,8 +24,8 @@ impl Sealer {
     /// repeat this one's nonces.
     ///
     /// # Errors
-    /// [`StreamError::KeySize`]; [`StreamError::Library`] where there is no memory; [`StreamError::DriverNotReady`] where
-    /// `SCRIM_DISABLE` has all code for this AEAD.
+    /// [`StreamError::KeySize`]; [`StreamError::Library`] where there is no memory; [`StreamError::NoCode`] where
+    /// `SCRIM_DISABLE` names all code for this AEAD.
     pub fn new(aead: Aead, key: &[u8], iv: &[u8; NONCE], first: u64) -> Result<Self, StreamError> {
         Ok(Self::with(Key::expand(aead, None, key)?, aead, iv, first))
     }
@@ -33,7 +33,8 @@ impl Sealer {
     /// As [`Sealer::new`], by the driver with this name: one of the [`implementations`](crate::implementations) of `gcm(aes)`.
     ///
     /// # Errors
-    /// Those of [`Sealer::new`].
+    /// [`StreamError::DriverNotReady`] for a name that is none of them, for a driver that cannot be used in this process,
+    /// and for ChaCha20-Poly1305, which has none; [`StreamError::KeySize`].
     pub fn new_with_driver(
         aead: Aead,
         driver: &str,

@@ -14,7 +14,9 @@ use rustls::{
     CipherSuiteCommon, ConnectionTrafficSecrets, ContentType, Error, ProtocolVersion,
     SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite,
 };
-use scrim_crypt::stream::{Aead, EXPLICIT_NONCE, NONCE, Opener, Sealer, StreamError, TAG, chosen};
+use scrim_crypt::stream::{
+    Aead, EXPLICIT_NONCE, NONCE, Opener, Sealer, StreamError, TAG, code_for,
+};
 
 use super::wire::PLAINTEXT_MAX;
 
@@ -86,7 +88,7 @@ impl Gcm {
     /// Returns whether this process may use any code for it: rustls panics where a record cannot be sealed, so such a
     /// suite must not be agreed upon.
     fn has_code(&self) -> bool {
-        chosen(self.0).is_some()
+        code_for(self.0).is_some()
     }
 
     fn common(&self, theirs: &CipherSuiteCommon) -> CipherSuiteCommon {

@@ -6,7 +6,8 @@
 //! carried from one count to the next, and its lowest bit is the sum. The upper four bits of 64 are added by themselves.
 //!
 //! Nothing here branches or looks up memory by data or key, so it takes constant time where the processor's
-//! multiplication does, as it does on those with registers of 64 bits.
+//! multiplication does, as it does on those with registers of 64 bits that Scrim is built for. The table of
+//! implementations assumes it for all.
 //! The numbers are those of [`gcm_blocks`](crate::kernels::gcm_blocks).
 
 use zeroize::Zeroize;

@@ -77,8 +77,8 @@ impl<W: Width, M: Mode> Keyed<W, M> {
             unsafe { M::transform::<W, ENCRYPT>(width, keys, ivs, run) }
         }
         let run = RawRun::from(run);
-        // SAFETY: the token shows that the CPU has AVX2, as every width has. The pointers are of memory that `run` was made of, and that is
-        // borrowed for longer than this call takes.
+        // SAFETY: the token shows that the CPU has AVX2, as every width has. The pointers are of memory that `run` was
+        // made of, and that is borrowed for longer than this call takes.
         unsafe { transform::<W, M, ENCRYPT>(self.width, &self.keys, ivs, &run) }
     }
 }

@@ -76,6 +76,11 @@ impl Load {
     /// The index of the load that stands for a cipher where one figure has to: hot, 64 KiB a call.
     pub const USUAL: usize = 2;
 
+    /// Bytes that the calls of a hot load go through before they begin again: a whole number of calls.
+    pub(super) fn walked(self) -> usize {
+        self.call.max(HOT)
+    }
+
     /// Name of the load as a part of series' names: `64k_hot`.
     pub(super) fn name(self) -> String {
         let warmth = match self.warmth {
@@ -141,9 +146,9 @@ impl Buffers {
         self.went(load, &walk);
     }
 
-    /// Calls `turn` with the data of the first call of a hot load, each time the same.
-    pub(super) fn again(&mut self, load: Load, turn: impl FnOnce(&mut [u8])) {
-        turn(black_box(&mut self.hot.all()[..load.call]));
+    /// All data that the calls of a hot load go through.
+    pub(super) fn walked(&mut self, load: Load) -> &mut [u8] {
+        &mut self.hot.all()[..load.walked()]
     }
 
     /// Copies each call's data, with what the library has for that: from one hot buffer to the other,
@@ -177,7 +182,7 @@ impl Buffers {
             Warmth::Hot => Walk {
                 at: 0,
                 call,
-                len: call.max(HOT),
+                len: load.walked(),
             },
             Warmth::Cold => Walk {
                 at: self.at.next_multiple_of(call) % self.cold.len,

@@ -214,6 +214,7 @@ impl Bench {
             });
         }
         let records = self.record_rows(study);
+        self.warn_of_failures(study);
         if study.rounds() > 0 {
             self.choices(study);
         }
@@ -252,6 +253,17 @@ impl Bench {
             }
         });
         rows.collect()
+    }
+
+    fn warn_of_failures(&self, study: &mut Study) {
+        for contender in &self.contenders {
+            if let Kind::Records(lane) = &contender.kind
+                && let Some(failure) = lane.failure()
+            {
+                let (records, code) = (contender.kind.describe(), lane.records.code());
+                study.warn(format!("no figures of {records} by {code}: {failure}"));
+            }
+        }
     }
 
     /// The ratios of one cipher going one way, of which `name` gives the series and `aes_bits` the limit; returns the part

@@ -31,6 +31,8 @@ const PACKAGES: [&str; 8] = [
 const LINKER: &str = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const PROGRAM: &str = "usr/sbin/nginx";
+/// Path of Debian's module that compresses with brotli, below the root of its packages.
+const BROTLI_MODULE: &str = "usr/lib/nginx/modules/ngx_http_brotli_filter_module.so";
 /// Connections that nginx may have at a time, slow ones included.
 const CONNECTIONS: usize = 4096;
 
@@ -103,23 +105,38 @@ impl Nginx {
         self.with(room, name, &configuration(room, name, site, suite, ports)?)
     }
 
-    /// Serves the folder `root` on a port of loopback without TLS, and compresses with gzip.
+    /// Module that compresses with brotli, if it is installed beside this nginx.
+    pub(super) fn brotli_module(&self) -> Option<PathBuf> {
+        let root = match self {
+            Self::System(_) => Path::new("/"),
+            Self::Unpacked(root) => root,
+        };
+        let module = root.join(BROTLI_MODULE);
+        module.is_file().then_some(module)
+    }
+
+    /// Serves the folder `root` on a port of loopback without TLS, and compresses by the directives `compression`, with
+    /// `module` loaded for them.
     pub(super) fn compress(
         &self,
         room: &Room,
         name: &str,
         root: &Path,
-        level: u32,
+        module: Option<&Path>,
+        compression: &str,
         port: u16,
     ) -> Result<Command, Error> {
+        let load = match module {
+            Some(module) => format!("load_module {};\n", quoted(module)?),
+            None => String::new(),
+        };
         let (start, root) = (start(room, name)?, quoted(root)?);
         let text = format!(
-            "{start}
+            "{load}{start}
     types {{
         text/html html;
     }}
-    gzip on;
-    gzip_comp_level {level};
+    {compression}
     server {{
         listen 127.0.0.1:{port};
         root {root};

@@ -1,9 +1,10 @@
-//! A client that accepts gzip: one connection of plain HTTP, one request after another.
+//! A client that accepts one coding: one connection of plain HTTP, one request after another.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use super::coding::Coding;
 use crate::error::{Doing, Error};
 
 /// Time after which a server that sends nothing has failed.
@@ -12,6 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Client {
     stream: BufReader<TcpStream>,
     address: SocketAddr,
+    coding: Coding,
 }
 
 /// An answer whose content is compressed.
@@ -23,7 +25,7 @@ pub(super) struct Answer {
 }
 
 impl Client {
-    pub(super) fn open(port: u16) -> Result<Self, Error> {
+    pub(super) fn open(port: u16, coding: Coding) -> Result<Self, Error> {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let connect = || {
             let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -32,20 +34,29 @@ impl Client {
             Ok(BufReader::with_capacity(64 << 10, stream))
         };
         let stream = std::io::Result::doing(connect(), || format!("connect to {address}"))?;
-        Ok(Self { stream, address })
+        Ok(Self {
+            stream,
+            address,
+            coding,
+        })
     }
 
-    /// Requests a file; fails unless the answer is compressed with gzip.
+    /// Requests a file; fails unless the answer is compressed with the client's coding.
     pub(super) fn get(&mut self, name: &str) -> Result<Answer, Error> {
         let address = self.address;
         self.ask(name)
             .doing(|| format!("request {name} of {address}"))?
-            .ok_or_else(|| Error::program(address.to_string(), format!("does not compress {name}")))
+            .ok_or_else(|| {
+                let token = self.coding.token();
+                let said = format!("does not compress {name} with {token}");
+                Error::program(address.to_string(), said)
+            })
     }
 
     fn ask(&mut self, name: &str) -> std::io::Result<Option<Answer>> {
+        let token = self.coding.token();
         let request =
-            format!("GET /{name} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n");
+            format!("GET /{name} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: {token}\r\n\r\n");
         self.stream.get_mut().write_all(request.as_bytes())?;
         let mut sent = 0;
         let (mut is_compressed, mut length) = (false, None);
@@ -55,7 +66,9 @@ impl Client {
             if let Some(value) = field.strip_prefix("content-length:") {
                 length = value.trim().parse().ok();
             }
-            is_compressed |= field.starts_with("content-encoding:") && field.contains("gzip");
+            if let Some(value) = field.strip_prefix("content-encoding:") {
+                is_compressed |= value.trim() == token;
+            }
             if line.is_empty() {
                 break;
             }

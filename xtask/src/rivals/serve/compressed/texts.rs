@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use scrim_seeded::Random;
 
 use super::super::super::room::Room;
+use super::coding::Coding;
 use crate::error::{Doing, Error};
 
 /// Bytes of a text.
@@ -78,13 +79,14 @@ fn text(words: &[String], number: usize) -> Vec<u8> {
 }
 
 /// Checks that an answer's content is the text.
-pub(super) fn check(root: &Path, number: usize, body: &[u8]) -> Result<(), Error> {
-    let mut unpacker = Command::new("gzip")
+pub(super) fn check(root: &Path, number: usize, coding: Coding, body: &[u8]) -> Result<(), Error> {
+    let program = coding.program();
+    let mut unpacker = Command::new(program)
         .arg("-dc")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .doing(|| "start gzip".to_owned())?;
+        .doing(|| format!("start {program}"))?;
     let input = unpacker.stdin.take();
     let output = std::thread::scope(|scope| {
         // Both pipes have to move.

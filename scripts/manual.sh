@@ -118,18 +118,37 @@ linked_code() {
     sources -z docs ./*.md | xargs -0 grep -ohE '\]\((\.\./)*crates/[^)#]+' -- | sed -E 's,^]\((\.\./)*,,' | sort -u
 }
 
-check_links() {
-    local page target broken=0
-    while IFS= read -r page; do
-        while IFS= read -r target; do
-            if [ ! -e "$(dirname "$page")/$target" ]; then
-                echo "scripts/manual.sh: ${page#"$folder/site/"}: no $target" >&2
-                broken=1
-            fi
-        done < <(grep -o 'href="[^"#]*' "$page" | sed 's/^href="//' | grep -vE '^(https?:|mailto:|nbds?:|$)' | sort -u)
-    done < <(find "$folder/site" -name '*.html' ! -name 404.html)
-    return $broken
+# Each link and picture of the book's pages, by the path within the book that it leads to, and the page that has it.
+links() {
+    local page
+    find . -name '*.html' ! -name 404.html -printf '%P\n' | while IFS= read -r page; do
+        grep -oE '\b(href|src)="[^"]*"' "$page" | sed -E 's/^[a-z]+="(.*)"$/\1/' | grep -vE '^([a-z+]+:|$)' \
+            | sed "s,^#,$(basename "$page")#,; s,^,$(dirname "$page")/,; s,\$,\t$page,"
+    done > ../links
+    paste <(cut -f 1 ../links | xargs -d '\n' realpath --canonicalize-missing --no-symlinks --relative-to=. --) \
+        <(cut -f 2 ../links) | sort -u
 }
+
+# What a link can lead to: files, and places within pages.
+targets() {
+    local page
+    find . -type f -printf '%P\n'
+    find . -name '*.html' -printf '%P\n' | while IFS= read -r page; do
+        echo "$page#"
+        grep -oE '\bid="[^"]*"' "$page" | sed -E "s,^id=\"(.*)\"\$,$page#\1,"
+    done
+}
+
+# Everything that a page of the book links to or shows is in the book.
+check_links() (
+    export LC_ALL=C
+    cd "$folder/site"
+    broken=$(join -t $'\t' -v 1 <(links) <(targets | sort -u))
+    while IFS=$'\t' read -r target page; do
+        [ -z "$target" ] || echo "scripts/manual.sh: $page: the book has no $target" >&2
+    done <<< "$broken"
+    [ -z "$broken" ]
+)
 
 check_pages
 mdbook_is_here || {

@@ -128,7 +128,7 @@ mod tests {
         );
         for (user, used) in [
             ("scrim-crypt", "scrim-luks"),
-            ("scrim-backend", "scrim-crypt"),
+            ("scrim-pem", "scrim-crypt"),
             ("scrim-export", "scrim-bench"),
             ("scrim-sys", "scrim-sys"),
             ("scrim-cli", "xtask"),

@@ -305,10 +305,10 @@ fn with_driver(subjects: Vec<Subject>, name: &str, named: bool) -> Result<Vec<Su
     });
     let driven: Vec<Subject> = driven.collect();
     if driven.is_empty() {
-        let why = if named {
-            "and no cipher that was asked for"
-        } else {
-            "which is not measured by default; name such a cipher with --cipher"
+        let why = match (known.name, named) {
+            ("gcm(aes)", _) => "which seals records; leave --cipher and --sector-size out",
+            (_, true) => "and no cipher that was asked for",
+            (_, false) => "which is not measured by default; name such a cipher with --cipher",
         };
         return Err(CliError::usage(format!(
             "--driver: {name} computes {}, {why}",

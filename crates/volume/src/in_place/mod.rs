@@ -110,7 +110,7 @@ impl InPlace {
     /// prepared room needs, in a `session` on it. That is to end then: every later step takes its own.
     ///
     /// # Errors
-    /// [`LuksError::Changed`](crate::LuksError::Changed) where the device has got a header or another
+    /// [`LuksError::Changed`] where the device has got a header or another
     /// size since it was looked at, and [`InPlaceError`]; where anything has been written, [`undo_in`]
     /// puts it back.
     pub fn begin(
@@ -211,7 +211,7 @@ impl InPlace {
     /// Encrypts one stretch, durably. Returns whether one was left.
     ///
     /// # Errors
-    /// When the storage fails. The same stretch can be tried again. [`LuksError::Changed`](crate::LuksError::Changed) if
+    /// When the storage fails. The same stretch can be tried again. [`LuksError::Changed`] if
     /// the note is not the last one of this run any more: then another run has gone on, which no lock keeps away from a
     /// server.
     pub fn advance(&mut self) -> Result<bool, InPlaceError> {

@@ -3,15 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::image::{self, LUKS1, PASSPHRASE};
+use super::image::{self, LUKS1, LUKS1_ROOM, Originals};
 use super::programs::{NBDKIT, QEMU_NBD};
 use super::room::Room;
 use super::scrim::{Contents, open_command};
 use super::server::Server;
 use crate::error::Error;
-
-/// Room for a LUKS1 header, which takes 2 MiB.
-const HEADER_ROOM: u64 = 4 << 20;
 
 /// A server on a kind of image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,11 +92,12 @@ impl<'a> Stage<'a> {
         direct: bool,
     ) -> Result<Self, Error> {
         // The two original images stay until the end.
-        room.reserve((payload + HEADER_ROOM) * (contenders as u64 + 2))?;
-        let key_file = room.write("key", PASSPHRASE)?;
-        let plain = image::noise(room, "plain", payload)?;
-        let luks = image::noise(room, "luks", payload + HEADER_ROOM)?;
-        image::luks_format(room, &luks, &key_file, &LUKS1.map(str::to_owned))?;
+        room.reserve((payload + LUKS1_ROOM) * (contenders as u64 + 2))?;
+        let Originals {
+            plain,
+            luks,
+            key_file,
+        } = image::originals(room, payload, LUKS1_ROOM, &LUKS1)?;
         Ok(Self {
             room,
             scrim,

@@ -24,6 +24,35 @@ pub(super) const LUKS1: [&str; 5] = [
     "--pbkdf-force-iterations=1000",
 ];
 
+/// Room for a LUKS1 header, which takes 2 MiB.
+pub(super) const LUKS1_ROOM: u64 = 4 << 20;
+
+/// Images from which each server gets its copy, both with the same number of bytes, and the key of the volume.
+pub(super) struct Originals {
+    pub(super) plain: PathBuf,
+    pub(super) luks: PathBuf,
+    pub(super) key_file: PathBuf,
+}
+
+/// Makes images with `payload` bytes: `format` are the options for the volume, whose header takes `header` bytes at most.
+pub(super) fn originals(
+    room: &Room,
+    payload: u64,
+    header: u64,
+    format: &[&str],
+) -> Result<Originals, Error> {
+    let key_file = room.write("key", PASSPHRASE)?;
+    let plain = noise(room, "plain", payload)?;
+    let luks = noise(room, "luks", payload + header)?;
+    let format: Vec<String> = format.iter().map(|&option| option.to_owned()).collect();
+    luks_format(room, &luks, &key_file, &format)?;
+    Ok(Originals {
+        plain,
+        luks,
+        key_file,
+    })
+}
+
 /// Makes the file `name` of `size` bytes that no program can compress or skip as zeros.
 ///
 /// Behind a LUKS header they are some ciphertext, in a plain image some data. Every page of the file

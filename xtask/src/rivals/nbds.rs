@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use scrim_bench::{Better, Peer, Report, SeriesId, Study, process, turns};
 
-use super::image::{self, LUKS1, PASSPHRASE};
+use super::image::{self, LUKS1, LUKS1_ROOM, Originals};
 use super::options::{Common, Ours, announce};
 use super::programs::{CRYPTSETUP, NBDCOPY, NBDKIT, machine};
 use super::room::Room;
@@ -32,9 +32,6 @@ const OPENSSL: Peer = Peer {
     version_option: "version",
     package: "openssl",
 };
-
-/// Room for a LUKS1 header, which takes 2 MiB.
-const HEADER_ROOM: u64 = 4 << 20;
 
 /// Leaves AES-128-GCM in TLS 1.3, which Scrim prefers; nbdkit would take AES-256-GCM.
 const ONE_SUITE: &str = "[global]\noverride-mode = blocklist\n\n[overrides]\ntls-disabled-cipher = aes-256-gcm\n\
@@ -157,11 +154,12 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     fn set(room: &'a Room, scrim: PathBuf, size: u64) -> Result<Self, Error> {
-        room.reserve((size + HEADER_ROOM) * 3)?;
-        let key_file = room.write("key", PASSPHRASE)?;
-        let plain = image::noise(room, "plain", size)?;
-        let luks = image::noise(room, "luks", size + HEADER_ROOM)?;
-        image::luks_format(room, &luks, &key_file, &LUKS1.map(str::to_owned))?;
+        room.reserve((size + LUKS1_ROOM) * 3)?;
+        let Originals {
+            plain,
+            luks,
+            key_file,
+        } = image::originals(room, size, LUKS1_ROOM, &LUKS1)?;
         Ok(Self {
             room,
             scrim,

@@ -11,7 +11,7 @@ use scrim_bench::{Better, Report, SeriesId, Study};
 
 use super::contender::Target;
 use super::fio::{Load, load, take_turns};
-use super::image::{self, PASSPHRASE};
+use super::image::{self, Originals};
 use super::options::{Common, Ours};
 use super::programs::{CRYPTSETUP, FIO, NBDKIT, machine};
 use super::room::Room;
@@ -147,10 +147,11 @@ impl<'a> Stage<'a> {
         let payload = args.size_mib << 20;
         let images = (Distance::ALL.len() * Layer::ALL.len()) as u64 + 2;
         room.reserve((payload + HEADER) * images)?;
-        let key_file = room.write("key", PASSPHRASE)?;
-        let plain = image::noise(room, "plain", payload)?;
-        let luks = image::noise(room, "luks", payload + HEADER)?;
-        image::luks_format(room, &luks, &key_file, &LUKS2.map(str::to_owned))?;
+        let Originals {
+            plain,
+            luks,
+            key_file,
+        } = image::originals(room, payload, HEADER, &LUKS2)?;
         Ok(Self {
             room,
             scrim,

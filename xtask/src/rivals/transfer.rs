@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use scrim_bench::{Better, Report, SeriesId, Study, process, turns};
 
-use super::image::{self, PASSPHRASE};
+use super::image::{self, Originals};
 use super::options::{Common, Ours, announce};
 use super::programs::{CRYPTSETUP, NBDCOPY, NBDKIT, machine};
 use super::room::Room;
@@ -167,10 +167,11 @@ impl<'a> Stage<'a> {
         let size = args.size_mib << 20;
         let stores = Distance::ALL.len() * Direction::ALL.len() * Program::ALL.len();
         room.reserve((size + HEADER) * (stores as u64 + 3))?;
-        let key_file = room.write("key", PASSPHRASE)?;
-        let plain = image::noise(room, "plain", size)?;
-        let luks = image::noise(room, "luks", size + HEADER)?;
-        image::luks_format(room, &luks, &key_file, &LUKS2.map(str::to_owned))?;
+        let Originals {
+            plain,
+            luks,
+            key_file,
+        } = image::originals(room, size, HEADER, &LUKS2)?;
         Ok(Self {
             room,
             scrim,

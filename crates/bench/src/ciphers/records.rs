@@ -158,7 +158,7 @@ impl RecordLane {
         match self.direction {
             Direction::Encrypt => stopwatch.time(turns, |turns| self.work(buffers, load, turns)),
             Direction::Decrypt => {
-                // What was sealed to count turns was not opened: both sides begin anew.
+                // Turns were counted by sealing alone, so the two sides have counted apart: both begin anew.
                 match self.records.key() {
                     Ok(key) => (self.sealer, self.opener) = key,
                     Err(error) => self.failure = Some(error),

@@ -424,7 +424,7 @@ impl<'t, 'a> Pipeline<'t, 'a> {
     }
 
     /// Sends the data of a long piece from its slot, except for the first part, which joins its header in the outbox.
-    /// What the client does not take at once is copied there too.
+    /// Data that the client does not take at once is copied there too.
     fn send_long(&mut self, slot: &Slot, piece: Range, cookie: u64, last: Last) -> Result<(), End> {
         self.send_due()?;
         self.reserve(REPLY_MAX + limits::SEND_AT)?;

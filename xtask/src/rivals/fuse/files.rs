@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use scrim_bench::{Better, Machine, SeriesId, Study, turns};
 
 use super::mounted::{Mounted, run};
-use super::stage::{HEADER_ROOM, make_directory};
+use super::stage::make_directory;
 use crate::cargo::workspace_root;
 use crate::error::{Doing, Error};
-use crate::rivals::image::{self, LUKS1, PASSPHRASE};
+use crate::rivals::image::{self, LUKS1, LUKS1_ROOM, PASSPHRASE};
 use crate::rivals::options::announce;
 use crate::rivals::programs::{FUSE2FS, GOCRYPTFS, MKE2FS, TAR};
 use crate::rivals::room::Room;
@@ -288,7 +288,7 @@ struct Originals<'a> {
 impl<'a> Originals<'a> {
     fn make(room: &'a Room, scrim: &'a Path) -> Result<Self, Error> {
         // Four originals, one copy, and the files of gocryptfs.
-        room.reserve((SIZE + HEADER_ROOM) * 6)?;
+        room.reserve((SIZE + LUKS1_ROOM) * 6)?;
         let key_file = room.write("key", PASSPHRASE)?;
         let archive = room.path("sources.tar");
         let mut pack = room.command(TAR.program);
@@ -325,7 +325,7 @@ impl<'a> Originals<'a> {
         }
         run(MKE2FS.program, format.arg(&plain))?;
 
-        let luks = image::noise(self.room, &format!("{name}.luks"), SIZE + HEADER_ROOM)?;
+        let luks = image::noise(self.room, &format!("{name}.luks"), SIZE + LUKS1_ROOM)?;
         image::luks_format(self.room, &luks, &self.key_file, &LUKS1.map(str::to_owned))?;
         let place = self.room.path("encrypt.mount");
         let options = ["--raw", "--name", "plaintext"];

@@ -5,14 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::mounted::Mounted;
 use crate::error::{Doing, Error};
-use crate::rivals::image::{self, LUKS1, PASSPHRASE};
+use crate::rivals::image::{self, LUKS1, LUKS1_ROOM, Originals};
 use crate::rivals::programs::{NBDFUSE, QEMU_STORAGE_DAEMON};
 use crate::rivals::room::Room;
 use crate::rivals::scrim::{Contents, open_command};
 use crate::rivals::server::{Process, greets, uri_of};
-
-/// Room for a LUKS1 header, which takes 2 MiB.
-pub(super) const HEADER_ROOM: u64 = 4 << 20;
 
 /// A program that shows an image as a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +76,12 @@ impl<'a> Stage<'a> {
         payload: u64,
         contenders: usize,
     ) -> Result<Self, Error> {
-        room.reserve((payload + HEADER_ROOM) * (contenders as u64 + 2))?;
-        let key_file = room.write("key", PASSPHRASE)?;
-        let plain = image::noise(room, "plain", payload)?;
-        let luks = image::noise(room, "luks", payload + HEADER_ROOM)?;
-        image::luks_format(room, &luks, &key_file, &LUKS1.map(str::to_owned))?;
+        room.reserve((payload + LUKS1_ROOM) * (contenders as u64 + 2))?;
+        let Originals {
+            plain,
+            luks,
+            key_file,
+        } = image::originals(room, payload, LUKS1_ROOM, &LUKS1)?;
         Ok(Self {
             room,
             scrim,

@@ -212,6 +212,15 @@ pub(super) fn parse(line: &str) -> Vec<(Phase, f64)> {
     rates.collect()
 }
 
+/// Warning about a phase that bonnie++ printed no figure of.
+pub(super) fn too_quick(phase: Phase) -> String {
+    format!(
+        "bonnie++ prints no figure for a phase of less than half a second, such as {}: leave out --quick or \
+         give a larger --size",
+        phase.name()
+    )
+}
+
 /// Drops the caches of the files that bonnie++ has in `folder`: several, if they have more than 1 GiB. Returns whether
 /// that could be done.
 #[must_use]

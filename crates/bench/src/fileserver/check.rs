@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::bonnie::{Bonnie, Listener, drop_its_caches, parse};
+use super::bonnie::{Bonnie, Listener, drop_its_caches, parse, too_quick};
 use super::caches::{CACHES_KEPT, drop_caches};
 use super::error::FileserverError;
 use super::generator::Generator;
@@ -90,10 +90,7 @@ pub(super) fn measure(
             if let Some((_, rate)) = rates.iter().find(|(one, _)| one == phase) {
                 study.record(series[turn.contender], *rate);
             } else {
-                study.warn(format!(
-                    "bonnie++ prints no figure for a phase of less than half a second, such as {}: give a larger --size",
-                    phase.name()
-                ));
+                study.warn(too_quick(*phase));
             }
         }
     }

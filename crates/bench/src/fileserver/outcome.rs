@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::bonnie::too_quick;
 use super::combination::{Combination, MountPath};
 use super::night::{Night, PhaseResult, Source};
 use super::phase::Phase;
@@ -54,6 +55,7 @@ impl Night {
                 ));
             }
         }
+        self.warn_of_missing_rates(study);
         references.record(study, self);
         for (index, combination) in self.combinations() {
             if combination.cipher.is_none() {
@@ -77,6 +79,19 @@ impl Night {
                     let queued = queued.map(|(index, _)| index);
                     compare(format!("{name}_{phase}_vs_queued"), queued);
                 }
+            }
+        }
+    }
+
+    /// Names the phases that bonnie++ printed no figure of in some round.
+    fn warn_of_missing_rates(&self, study: &mut Study) {
+        if self.plan.source == Source::Own {
+            return;
+        }
+        for phase in Phase::ALL {
+            let mut all = self.combinations();
+            if all.any(|(index, _)| self.results(index, phase).len() < self.whole_rounds()) {
+                study.warn(too_quick(phase));
             }
         }
     }
@@ -275,6 +290,22 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(empty().text(&References::default()), "");
+    }
+
+    #[test]
+    fn a_phase_without_a_figure_of_bonnie_is_a_warning() {
+        let mut night = full();
+        night.plan.source = Source::Bonnie;
+        let result = &mut night.turns[0].phases;
+        result.retain(|result| result.phase != Phase::CharWrite);
+        let mut study = Study::new(Machine::default(), night.whole_rounds());
+        night.record(&mut study, &References::default());
+        let warnings = study.finish().warnings;
+        assert!(
+            warnings.contains(&too_quick(Phase::CharWrite)),
+            "{warnings:?}"
+        );
+        assert!(!warnings.contains(&too_quick(Phase::Seeks)), "{warnings:?}");
     }
 
     #[test]

@@ -81,10 +81,14 @@ fn check_records(memory: &mut Memory, aead: Aead, driver: Option<&str>) {
         let found = !memory.holders(&[divided, classes]).is_empty();
         assert!(found, "{aead}: the search finds nothing");
     }
-    // Two groups of any kernel for processors, or a piece of the portable one; a block and a part of one.
-    let (mut content, mut tag) = ([5; 1024 + 20], [5; 16]);
-    sealer.seal_in_place(b"", &mut content, &mut tag).unwrap();
-    opener.open_in_place(b"", &mut content, &tag).unwrap();
+    // Two groups of any kernel for processors, or a piece of the portable one; a block and parts of one.
+    let (mut content, mut tag) = ([5; 1024 + 20 + 3], [5; 16]);
+    // As long as TLS 1.2 has it.
+    let additional = b"thirteen byte";
+    let sealed = sealer.seal_in_place(additional, &mut content, &mut tag);
+    sealed.unwrap();
+    let opened = opener.open_in_place(additional, &mut content, &tag);
+    opened.unwrap();
     drop((sealer, opener));
     let holders = memory.holders(&pieces);
     assert_eq!(holders, [""; 0], "{aead} {driver:?}: afterwards");

@@ -8,9 +8,6 @@
 //! H^k / x, and their products with blocks are right in all 256 bits.
 
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
-use zeroize::Zeroize;
-
-#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use super::cursor::Cursor;
 use super::gcm::NONCE;
 
@@ -46,14 +43,79 @@ pub(super) unsafe fn part_of_block<const ENCRYPT: bool>(
     len: usize,
     key_stream: u128,
 ) -> u128 {
-    let mut block = [0; 16];
-    // SAFETY: the caller promises the bytes, and a block has as many.
-    unsafe { core::ptr::copy_nonoverlapping(at.source, block.as_mut_ptr(), len) };
-    let input = u128::from_le_bytes(block);
-    let output = input ^ (key_stream & (u128::MAX >> (128 - 8 * len)));
-    block = output.to_le_bytes();
-    // SAFETY: as above.
-    unsafe { core::ptr::copy_nonoverlapping(block.as_ptr(), at.destination, len) };
-    block.zeroize();
-    if ENCRYPT { output } else { input }
+    // SAFETY: the caller promises the bytes.
+    unsafe {
+        let input = load_part(at.source, len);
+        let output = input ^ (key_stream & (u128::MAX >> (128 - 8 * len)));
+        store_part(at.destination, len, output);
+        if ENCRYPT { output } else { input }
+    }
+}
+
+/// Loads the first `len` bytes of a block, filled up with zeros: each byte once, and with no call, at which a processor's
+/// registers with key material would be kept on the stack.
+///
+/// # Safety
+/// So many bytes can be read: at most 15.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+#[inline(always)]
+pub(super) unsafe fn load_part(source: *const u8, len: usize) -> u128 {
+    let mut block = 0;
+    let mut done = 0;
+    // SAFETY: the caller promises the bytes; the lengths are those whose sum is `len`.
+    unsafe {
+        if len & 8 > 0 {
+            block = u128::from(source.cast::<u64>().read_unaligned());
+            done = 8;
+        }
+        if len & 4 > 0 {
+            let word = source.wrapping_add(done).cast::<u32>().read_unaligned();
+            block |= u128::from(word) << (8 * done);
+            done += 4;
+        }
+        if len & 2 > 0 {
+            let word = source.wrapping_add(done).cast::<u16>().read_unaligned();
+            block |= u128::from(word) << (8 * done);
+            done += 2;
+        }
+        if len & 1 > 0 {
+            block |= u128::from(source.wrapping_add(done).read()) << (8 * done);
+        }
+    }
+    block
+}
+
+/// The reverse of [`load_part`]: stores the first `len` bytes of a block.
+///
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the lowest bytes are stored, and shifted out"
+)]
+/// # Safety
+/// So many bytes can be written: at most 15.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+#[inline(always)]
+unsafe fn store_part(destination: *mut u8, len: usize, mut block: u128) {
+    let mut at = destination;
+    // SAFETY: as in `load_part`.
+    unsafe {
+        if len & 8 > 0 {
+            at.cast::<u64>().write_unaligned(block as u64);
+            at = at.wrapping_add(8);
+            block >>= 64;
+        }
+        if len & 4 > 0 {
+            at.cast::<u32>().write_unaligned(block as u32);
+            at = at.wrapping_add(4);
+            block >>= 32;
+        }
+        if len & 2 > 0 {
+            at.cast::<u16>().write_unaligned(block as u16);
+            at = at.wrapping_add(2);
+            block >>= 16;
+        }
+        if len & 1 > 0 {
+            at.write(block as u8);
+        }
+    }
 }

@@ -2,7 +2,12 @@
 //!
 //! A group is 8 registers of blocks. While its rounds are computed, GHASH takes a group of ciphertext: of the same group
 //! when decrypting, of the one before when encrypting, which is read back from the destination. The products of a group
-//! are summed up, and reduced once: block *i* of *n* is multiplied with H^(n - i), not with H.
+//! are summed up and reduced once. Each lane has a sum of its own: a register that is the *r*-th of a group from its end is
+//! multiplied with H^(r · lanes) in every lane. Only of a message's last group block *i* of *n* is multiplied with
+//! H^(n - i), so that the sums of all lanes can be added.
+//!
+//! Rounds and products go to different ports of a processor, which are busy only if its queue has work for both at any
+//! time. So products, and the counters of the group that comes next, are spread over the rounds of a group.
 //! The numbers are those of [`gcm_blocks`](crate::kernels::gcm_blocks).
 
 use core::marker::PhantomData;
@@ -10,65 +15,15 @@ use core::marker::PhantomData;
 use zeroize::Zeroize;
 
 use super::aes::{WIDTH, in_groups_of_registers, rounds};
-use super::ctr::WideCtr;
+use super::gcm_counters::{Counters, FirstColumns, FirstRound};
+use super::gcm_width::{Factors, Products, WideGcm};
 use super::key::{RoundKeys, expand};
 use super::wide::{Operation, Schedule, Wide};
 use crate::kernels::cursor::Cursor;
 use crate::kernels::gcm::{Gcm, GcmKernel, MESSAGE_MAX, NONCE, TAG};
-use crate::kernels::gcm_blocks::{divided_by_x, first_counter, lengths, part_of_block};
+use crate::kernels::gcm_blocks::{divided_by_x, first_counter, lengths, load_part, part_of_block};
 use crate::kernels::opaque::opaque;
 use crate::kernels::run::Data;
-
-/// A width of registers for which there is a kernel.
-///
-/// # Safety
-/// As for [`Aes`](super::aes::Aes); it has carry-less products too.
-pub(super) unsafe trait WideGcm: WideCtr {
-    /// The blocks, each with its bytes in reverse order.
-    fn reversed(self, blocks: Self::Register) -> Self::Register;
-
-    /// Adds the products of blocks and powers to a sum.
-    fn add_products(self, sum: &mut Products<Self>, factors: Factors<Self>);
-
-    /// The same of two registers, which may take fewer additions.
-    #[inline(always)]
-    fn add_products_of_two(self, sum: &mut Products<Self>, [one, other]: [Factors<Self>; 2]) {
-        self.add_products(sum, one);
-        self.add_products(sum, other);
-    }
-
-    /// The sum of all lanes, reduced, in the first lane; the others are zero.
-    fn reduced(self, sum: Products<Self>) -> Self::Register;
-
-    /// The block in the first lane, as a little-endian number.
-    fn first_lane(self, blocks: Self::Register) -> u128;
-}
-
-/// Sums of products of 128 bits by Karatsuba's method: of the lower halves, of the upper ones, and of the sums of both
-/// halves, from which the other two are still to be taken off; those begin at bit 64 of 256.
-pub(super) struct Products<W: Wide> {
-    pub(super) low: W::Register,
-    pub(super) middle: W::Register,
-    pub(super) high: W::Register,
-}
-
-impl<W: Wide> Products<W> {
-    #[inline(always)]
-    fn none() -> Self {
-        Self {
-            low: W::ZERO,
-            middle: W::ZERO,
-            high: W::ZERO,
-        }
-    }
-}
-
-/// Registers that are multiplied: blocks, powers of H, and the sums of the powers' halves.
-pub(super) struct Factors<W: Wide> {
-    pub(super) blocks: W::Register,
-    pub(super) powers: W::Register,
-    pub(super) folded: W::Register,
-}
 
 /// Number of powers that are stored: the last is H. A group of the widest registers needs 32, the end of a message at
 /// most one more; the rest aligns them.
@@ -80,8 +35,9 @@ struct Keys<W: Wide> {
     encrypt: Schedule<W>,
     /// H^36 / x to H / x, where those are zero that this width does not use.
     powers: [u128; POWERS],
-    /// The sums of their halves.
+    /// The sums of their halves, which are not read with AVX-512.
     folded: [u128; POWERS],
+    first_columns: FirstColumns,
 }
 
 impl<W: Wide> Keys<W> {
@@ -89,7 +45,15 @@ impl<W: Wide> Keys<W> {
         encrypt: [W::ZERO; 15],
         powers: [0; POWERS],
         folded: [0; POWERS],
+        first_columns: FirstColumns::EMPTY,
     };
+
+    fn first_round(&self) -> FirstRound<'_, W> {
+        FirstRound {
+            schedule: &self.encrypt,
+            columns: &self.first_columns,
+        }
+    }
 
     fn set(&mut self, power: usize, value: u128) {
         self.powers[POWERS - power] = value;
@@ -119,15 +83,26 @@ impl<W: WideGcm> Keys<W> {
         power: usize,
         len: usize,
     ) -> Factors<W> {
-        let load = |from: &[u128; POWERS]| {
-            let from = from.as_ptr().wrapping_add(POWERS - power).cast();
-            // SAFETY: the caller promises that they are stored.
-            unsafe { width.load::<WHOLE>(from, len) }
-        };
+        let at = POWERS - power;
+        // SAFETY: the caller promises that they are stored.
+        unsafe {
+            let powers = self.powers.as_ptr().wrapping_add(at).cast();
+            let folded = self.folded.as_ptr().wrapping_add(at).cast();
+            Factors {
+                blocks,
+                powers: width.load::<WHOLE>(powers, len),
+                folded: width.load::<WHOLE>(folded, len),
+            }
+        }
+    }
+
+    /// A register of blocks beside H^`power` in every lane.
+    #[inline(always)]
+    fn factors_of_lanes(&self, width: W, blocks: W::Register, power: usize) -> Factors<W> {
         Factors {
             blocks,
-            powers: load(&self.powers),
-            folded: load(&self.folded),
+            powers: width.in_every_lane(self.powers[POWERS - power]),
+            folded: width.in_every_lane(self.folded[POWERS - power]),
         }
     }
 }
@@ -213,6 +188,7 @@ impl<W: WideGcm, const ROUNDS: usize> Operation<W> for SetUp<'_, W, ROUNDS> {
         unsafe { expand::<ROUNDS>(key, &mut narrow) };
         width.broadcast(&narrow, &mut keys.encrypt);
         narrow.zeroize();
+        keys.first_columns.set_up(width, &keys.encrypt);
         let h = divided_by_x(encrypted::<W, ROUNDS>(width, &keys.encrypt, 0).swap_bytes());
         keys.set(1, h);
         let most = WIDTH * W::LANES + 1;
@@ -255,55 +231,87 @@ impl<W: WideGcm, const ROUNDS: usize, const ENCRYPT: bool> Operation<W>
 
     #[inline(always)]
     fn run(self, width: W) -> [u8; TAG] {
-        let Self {
-            keys, mut at, len, ..
-        } = self;
-        let group_bytes = 16 * W::LANES * WIDTH;
+        let keys = self.keys;
         // The counter's 32 bits do not overflow in a message of at most `MESSAGE_MAX` bytes.
         let first = first_counter(self.nonce);
-        let mut counter = first + 1;
         let mut state = hash_additional(width, keys, self.additional);
-        let mut left = len;
-        let mut hashed = None;
-        while left >= group_bytes {
-            // SAFETY: a group is left, and in turn one is behind.
+        let group_bytes = 16 * W::LANES * WIDTH;
+        let (groups, left) = (self.len / group_bytes, self.len % group_bytes);
+        let mut at = self.at;
+        if groups > 0 {
+            // SAFETY: so many groups can be read and written.
             unsafe {
-                at.prefetch(group_bytes, left);
-                let of = if ENCRYPT { hashed } else { Some(at.source) };
-                if let Some(of) = of {
-                    group::<W, ROUNDS, true>(width, keys, counter, at, of, &mut state);
-                } else {
-                    let none = at.source;
-                    group::<W, ROUNDS, false>(width, keys, counter, at, none, &mut state);
-                }
-                hashed = Some(at.destination.cast_const());
-                at = at.add(group_bytes);
+                whole_groups::<W, ROUNDS, ENCRYPT>(width, keys, first + 1, at, groups, &mut state);
+                at = at.add(group_bytes * groups);
             }
-            counter += (W::LANES * WIDTH) as u128;
-            left -= group_bytes;
-        }
-        if ENCRYPT && let Some(last) = hashed {
-            // SAFETY: it is the group that was written last.
-            unsafe { hash_group(width, keys, last, &mut state) };
         }
         let end = End {
-            lengths: lengths(self.additional.len(), len),
+            lengths: lengths(self.additional.len(), self.len),
             first,
-            counter,
+            counter: first + 1 + (groups * W::LANES * WIDTH) as u128,
         };
         // SAFETY: so many bytes are left.
         unsafe { end.run::<W, ROUNDS, ENCRYPT>(width, keys, at, left, state) }
     }
 }
 
+/// Combines `groups` groups with the key stream from `counter` on, which is 2 modulo a group's length, and takes their
+/// ciphertext into the state.
+///
+/// # Safety
+/// They can be read and written `at`.
+#[inline(always)]
+unsafe fn whole_groups<W: WideGcm, const ROUNDS: usize, const ENCRYPT: bool>(
+    width: W,
+    keys: &Keys<W>,
+    counter: u128,
+    mut at: Cursor,
+    groups: usize,
+    state: &mut W::Register,
+) {
+    let bytes = 16 * W::LANES * WIDTH;
+    let mut counters = Counters::new(width, counter);
+    let mut input = counters.group(width, &keys.first_round());
+    let mut behind = None;
+    for left in (1..=groups).rev() {
+        // SAFETY: a group is left, and in turn one is behind.
+        unsafe {
+            at.prefetch(bytes, bytes * left);
+            let (here, now, input) = (at.source, &mut counters, &mut input);
+            match behind {
+                None if ENCRYPT => {
+                    group::<W, ROUNDS, HASH_NOTHING>(width, keys, now, input, at, here, state);
+                }
+                Some(of) if ENCRYPT => {
+                    group::<W, ROUNDS, HASH_BY_LANES>(width, keys, now, input, at, of, state);
+                }
+                _ if left > 1 => {
+                    group::<W, ROUNDS, HASH_BY_LANES>(width, keys, now, input, at, here, state);
+                }
+                _ => group::<W, ROUNDS, HASH_LAST>(width, keys, now, input, at, here, state),
+            }
+            behind = Some(at.destination.cast_const());
+            at = at.add(bytes);
+        }
+    }
+    if ENCRYPT && let Some(last) = behind {
+        // SAFETY: it is the group that was written last.
+        unsafe { hash_group(width, keys, last, state) };
+    }
+    *state = width.sum_of_lanes(*state);
+}
+
 /// The state of GHASH after the additional data, which is short: block by block.
 #[inline(always)]
 fn hash_additional<W: WideGcm>(width: W, keys: &Keys<W>, additional: &[u8]) -> W::Register {
     let mut state = W::ZERO;
-    for part in additional.chunks(16) {
-        let mut block = [0; 16];
-        block[..part.len()].copy_from_slice(part);
-        let block = width.in_every_lane(u128::from_be_bytes(block));
+    let (blocks, rest) = additional.as_chunks::<16>();
+    // SAFETY: the rest is shorter than a block.
+    let rest_block = unsafe { load_part(rest.as_ptr(), rest.len()) };
+    let rest = (!rest.is_empty()).then_some(rest_block);
+    let blocks = blocks.iter().map(|block| u128::from_le_bytes(*block));
+    for block in blocks.chain(rest) {
+        let block = width.in_every_lane(block.swap_bytes());
         let mut sum = Products::none();
         add_block(width, keys, &mut sum, width.xor(block, state), 1);
         state = width.reduced(sum);
@@ -325,45 +333,89 @@ fn add_block<W: WideGcm>(
     width.add_products(sum, factors);
 }
 
-/// Combines a group with the key stream from `counter` on. If it is to `HASH`, takes the group of ciphertext at `hashed`
-/// into the state.
+/// No group is hashed.
+const HASH_NOTHING: u8 = 0;
+/// A group is hashed that is not the last whole one of its message: the sum of each lane stays in it.
+const HASH_BY_LANES: u8 = 1;
+/// The last whole group of a message is hashed: the sums of its lanes can be added.
+const HASH_LAST: u8 = 2;
+
+/// The part of a work in `parts`, spread evenly over `rounds` rounds, that belongs to round `index`.
+#[inline(always)]
+const fn part_at(index: usize, parts: usize, rounds: usize) -> Option<usize> {
+    let part = (index * parts).div_ceil(rounds);
+    if part < parts && part * rounds / parts == index {
+        Some(part)
+    } else {
+        None
+    }
+}
+
+/// Compiles the body for each round but the first and the last.
+macro_rules! in_rounds {
+    ($index:ident of $rounds:ident => $body:block) => {
+        in_rounds!($index of $rounds => $body, 0 1 2 3 4 5 6 7 8 9 10 11)
+    };
+    ($index:ident of $rounds:ident => $body:block, $($number:literal)*) => {
+        $({
+            const $index: usize = $number;
+            if 2 + $index < $rounds $body
+        })*
+    };
+}
+
+/// Combines a group with the key stream of its `counters`, and leaves there those of the next one. Where there are registers
+/// for both, `input` has the group's counters after the first round, and is left with those of the next. Takes the group of
+/// ciphertext at `hashed` into the state, as `HASH` says.
 ///
 /// # Safety
 /// A group can be read and written `at`, and read at `hashed`.
 #[inline(always)]
-unsafe fn group<W: WideGcm, const ROUNDS: usize, const HASH: bool>(
+unsafe fn group<W: WideGcm, const ROUNDS: usize, const HASH: u8>(
     width: W,
     keys: &Keys<W>,
-    counter: u128,
+    counters: &mut Counters<W>,
+    input: &mut [W::Register; WIDTH],
     at: Cursor,
     hashed: *const u8,
     state: &mut W::Register,
 ) {
+    const { assert!(ROUNDS == 10 || ROUNDS == 14, "for which `in_rounds` is") };
     let keys = opaque(keys);
-    let schedule = &keys.encrypt;
-    let bytes = 16 * W::LANES;
-    let mut data = key_stream_input::<W, WIDTH>(width, schedule, counter);
-    let mut sum = Products::none();
-    for (index, key) in schedule[1..ROUNDS].iter().enumerate() {
-        width.in_step(&mut data);
-        for blocks in &mut data {
-            *blocks = width.one_round::<true>(*blocks, *key);
-        }
-        // Two registers of the hash in every other round: there are nine rounds or more before the last.
-        if HASH && index < WIDTH && index % 2 == 0 {
-            // SAFETY: the caller promises the group.
-            unsafe { hash_two(width, keys, hashed, WIDTH - 2 - index, *state, &mut sum) };
-        }
+    let round = keys.first_round();
+    if !W::HAS_AVX512 {
+        *input = counters.group(width, &round);
     }
-    width.in_step(&mut data);
-    if HASH {
+    *counters = counters.next(width);
+    let mut data = *input;
+    let mut sum = Products::none();
+    let common = counters.common(width, &round);
+    in_rounds!(INDEX of ROUNDS => {
+        width.hold(&mut data, &mut sum, input);
+        for blocks in &mut data {
+            *blocks = width.one_round::<true>(*blocks, keys.encrypt[2 + INDEX]);
+        }
+        if HASH != HASH_NOTHING && let Some(part) = part_at(INDEX, WIDTH / at_once::<W>(), ROUNDS - 2) {
+            // The first is hashed last, since the state may be late.
+            let first = (part + 1) * at_once::<W>() % WIDTH;
+            // SAFETY: the caller promises the group.
+            unsafe { hash_some::<W, HASH>(width, keys, hashed, first, *state, &mut sum) };
+        }
+        if W::HAS_AVX512 && let Some(index) = part_at(INDEX, WIDTH, ROUNDS - 2) {
+            input[index] = counters.after_round(width, &round, common, index);
+        }
+    });
+    width.hold(&mut data, &mut sum, input);
+    if HASH != HASH_NOTHING {
         *state = width.reduced(sum);
     }
+    let bytes = 16 * W::LANES;
     for (index, register) in data.iter().enumerate() {
         // SAFETY: the caller promises the group.
         unsafe {
-            let input = width.load::<true>(at.source.wrapping_add(bytes * index), W::LANES);
-            let output = width.last_round::<true>(*register, width.xor(schedule[ROUNDS], input));
+            let source = width.load::<true>(at.source.wrapping_add(bytes * index), W::LANES);
+            let key = width.xor(keys.encrypt[ROUNDS], source);
+            let output = width.last_round::<true>(*register, key);
             let to = at.destination.wrapping_add(bytes * index);
             width.store::<true>(to, W::LANES, output);
         }
@@ -385,13 +437,18 @@ fn key_stream_input<W: WideGcm, const N: usize>(
     data
 }
 
-/// Adds the products of registers `index` and `index + 1` of a group of ciphertext. The state of what came before belongs
-/// to the first register, which is to come last: the state is ready late.
+/// Number of registers that are hashed together: 2 where one instruction adds three.
+const fn at_once<W: WideGcm>() -> usize {
+    if W::HAS_AVX512 { 2 } else { 1 }
+}
+
+/// Adds the products of as many registers of a group of ciphertext as are hashed together, from `index` on. The state of
+/// what came before belongs to the group's first register.
 ///
 /// # Safety
 /// The group can be read at `group`.
 #[inline(always)]
-unsafe fn hash_two<W: WideGcm>(
+unsafe fn hash_some<W: WideGcm, const HASH: u8>(
     width: W,
     keys: &Keys<W>,
     group: *const u8,
@@ -399,21 +456,47 @@ unsafe fn hash_two<W: WideGcm>(
     state: W::Register,
     sum: &mut Products<W>,
 ) {
-    let factors = |index: usize| {
-        let from = group.wrapping_add(16 * W::LANES * index);
-        // SAFETY: the caller promises the group; there are as many powers as it has blocks.
-        unsafe {
-            let mut blocks = width.reversed(width.load::<true>(from, W::LANES));
-            if index == 0 {
-                blocks = width.xor(blocks, state);
-            }
-            keys.factors::<true>(width, blocks, (WIDTH - index) * W::LANES, W::LANES)
+    // SAFETY: the caller promises the group.
+    unsafe {
+        let first = factors::<W, HASH>(width, keys, group, index, state);
+        if !W::HAS_AVX512 {
+            width.add_products(sum, first);
+        } else {
+            let second = factors::<W, HASH>(width, keys, group, index + 1, state);
+            width.add_products_of_two(sum, [second, first]);
         }
-    };
-    width.add_products_of_two(sum, [factors(index + 1), factors(index)]);
+    }
 }
 
-/// Takes a group of ciphertext into the state.
+/// Register `index` of a group of ciphertext, and the powers to multiply it with.
+///
+/// # Safety
+/// The group can be read at `group`.
+#[inline(always)]
+unsafe fn factors<W: WideGcm, const HASH: u8>(
+    width: W,
+    keys: &Keys<W>,
+    group: *const u8,
+    index: usize,
+    state: W::Register,
+) -> Factors<W> {
+    let from = group.wrapping_add(16 * W::LANES * index);
+    let power = (WIDTH - index) * W::LANES;
+    // SAFETY: the caller promises the group; there are as many powers as it has blocks.
+    unsafe {
+        let mut blocks = width.reversed(width.load::<true>(from, W::LANES));
+        if index == 0 {
+            blocks = width.xor(blocks, state);
+        }
+        if HASH == HASH_LAST {
+            keys.factors::<true>(width, blocks, power, W::LANES)
+        } else {
+            keys.factors_of_lanes(width, blocks, power)
+        }
+    }
+}
+
+/// Takes the last whole group of ciphertext into the state.
 ///
 /// # Safety
 /// It can be read at `group`.
@@ -425,9 +508,9 @@ unsafe fn hash_group<W: WideGcm>(
     state: &mut W::Register,
 ) {
     let mut sum = Products::none();
-    for index in (0..WIDTH).step_by(2).rev() {
+    for index in (0..WIDTH).step_by(at_once::<W>()).rev() {
         // SAFETY: the caller promises the group.
-        unsafe { hash_two(width, keys, group, index, *state, &mut sum) };
+        unsafe { hash_some::<W, HASH_LAST>(width, keys, group, index, *state, &mut sum) };
     }
     *state = width.reduced(sum);
 }
@@ -486,7 +569,7 @@ impl End {
         }
         let lengths = width.xor(width.in_every_lane(self.lengths), state);
         add_block(width, keys, &mut sum, lengths, 1);
-        let hash = width.first_lane(width.reduced(sum));
+        let hash = width.first_lane(width.sum_of_lanes(width.reduced(sum)));
         (hash.swap_bytes() ^ mask).to_le_bytes()
     }
 
@@ -503,8 +586,11 @@ impl End {
             *register = width.xor(counter, schedule[0]);
         }
         rounds::<W, ROUNDS, true, 2>(width, schedule, &mut data);
-        [0, 1]
-            .map(|index| width.first_lane(width.last_round::<true>(data[index], schedule[ROUNDS])))
+        // Not in a closure, which would be compiled without the width's CPU features.
+        let [mask, key_stream, ..] = data;
+        let mask = width.last_round::<true>(mask, schedule[ROUNDS]);
+        let key_stream = width.last_round::<true>(key_stream, schedule[ROUNDS]);
+        [width.first_lane(mask), width.first_lane(key_stream)]
     }
 }
 

@@ -1,0 +1,101 @@
+//! Registers of any width, and products of blocks in them, for AES-GCM.
+
+use super::aes::WIDTH;
+use super::ctr::WideCtr;
+use super::wide::Wide;
+
+/// A width of registers for which there is a kernel.
+///
+/// # Safety
+/// As for [`Aes`](super::aes::Aes); it has carry-less products too.
+pub(super) unsafe trait WideGcm: WideCtr {
+    /// There are 32 registers, so that the next group has room in them too, and an instruction that adds three.
+    const HAS_AVX512: bool;
+
+    /// The blocks, each with its bytes in reverse order.
+    fn reversed(self, blocks: Self::Register) -> Self::Register;
+
+    /// The same with 0 for what is then a block's last byte.
+    fn reversed_but_one(self, blocks: Self::Register) -> Self::Register;
+
+    /// Columns of 4 bytes, each the first of a block that is 0 otherwise.
+    ///
+    /// # Safety
+    /// One for each block of a register can be read there.
+    unsafe fn first_columns(self, columns: *const u32) -> Self::Register;
+
+    /// Sums of the words of 64 bits.
+    fn plus(self, one: Self::Register, other: Self::Register) -> Self::Register;
+
+    /// Adds the products of blocks and powers to a sum.
+    fn add_products(self, sum: &mut Products<Self>, factors: Factors<Self>);
+
+    /// The same of two registers, which takes fewer instructions where one adds three.
+    #[inline(always)]
+    fn add_products_of_two(self, sum: &mut Products<Self>, [one, other]: [Factors<Self>; 2]) {
+        self.add_products(sum, one);
+        self.add_products(sum, other);
+    }
+
+    /// Holds registers at this point: nothing of them is computed earlier or later than it is written, nor anything loaded.
+    /// `next` is held only with AVX-512; elsewhere it is not used.
+    fn hold(
+        self,
+        group: &mut [Self::Register; WIDTH],
+        sum: &mut Products<Self>,
+        next: &mut [Self::Register; WIDTH],
+    );
+
+    /// The sum of each lane, reduced.
+    fn reduced(self, sum: Products<Self>) -> Self::Register;
+
+    /// The sum of all lanes, in the first one; the others are zero.
+    fn sum_of_lanes(self, lanes: Self::Register) -> Self::Register;
+
+    /// The block in the first lane, as a little-endian number.
+    fn first_lane(self, blocks: Self::Register) -> u128;
+}
+
+/// Implements [`WideGcm::hold`] for all that is named. It is not `nomem`, since loads must not cross it either: the products
+/// of what they load would all be computed before the rounds. It is not `pure`, or it could be moved.
+macro_rules! held {
+    ($class:ident, $($name:ident = $register:expr),*) => {
+        // SAFETY: no instruction, so that all remain what they are.
+        unsafe {
+            core::arch::asm!(
+                concat!("/*", $(" {", stringify!($name), "}",)* " */"),
+                $($name = inout($class) $register,)*
+                options(nostack, preserves_flags)
+            );
+        }
+    };
+}
+
+pub(super) use held;
+
+/// Sums of products of 128 bits: of the lower halves, of the upper ones, and of halves crosswise, which begin at bit 64 of
+/// 256. By Karatsuba's method the latter is of the sums of both halves, and the other two are still to be taken off; each
+/// width has its own.
+pub(super) struct Products<W: Wide> {
+    pub(super) low: W::Register,
+    pub(super) middle: W::Register,
+    pub(super) high: W::Register,
+}
+
+impl<W: Wide> Products<W> {
+    #[inline(always)]
+    pub(super) fn none() -> Self {
+        Self {
+            low: W::ZERO,
+            middle: W::ZERO,
+            high: W::ZERO,
+        }
+    }
+}
+
+/// Registers that are multiplied: blocks, powers of H, and the sums of the powers' halves for Karatsuba's method.
+pub(super) struct Factors<W: Wide> {
+    pub(super) blocks: W::Register,
+    pub(super) powers: W::Register,
+    pub(super) folded: W::Register,
+}

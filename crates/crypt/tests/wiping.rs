@@ -1,8 +1,8 @@
 //! Where expanded keys are, by the process's own memory as the kernel shows it: on locked,
 //! undumpable pages while the cipher lives, nowhere afterwards. The round keys looked for are those
-//! that are the key itself, and of Serpent, whose are not, the first.
+//! that are the key itself, of Serpent, whose are not, the first, and of AES-GCM the last too.
 //!
-//! One test, so that no other thread has keys of its own in memory.
+//! One test has keys in memory, so that no other thread has any of its own.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
@@ -94,7 +94,7 @@ fn check_records(memory: &mut Memory, aead: Aead, driver: Option<&str>) {
     assert_eq!(holders, [""; 0], "{aead} {driver:?}: afterwards");
 }
 
-/// A key of its own, masked, and what to look for: its blocks and, of AES-GCM, the key of GHASH, also as kernels have it:
+/// A key of its own, masked, and what to look for: its blocks and, of AES-GCM, the last round key and the key of GHASH, also as kernels have it:
 /// divided by x, with its bytes in reverse order, and of that the first two of the classes that portable code makes.
 fn aead_key(aead: Aead) -> (Vec<u8>, Vec<[u8; 16]>) {
     let masked = masked_key(&format!("{aead}"), aead.key_size());
@@ -103,8 +103,10 @@ fn aead_key(aead: Aead) -> (Vec<u8>, Vec<[u8; 16]>) {
     let mut divided = [0; 16];
     let mut classes = [0; 16];
     masked_hash_key(&masked, &mut hash, &mut divided, &mut classes);
+    let mut round_key = [0; 16];
+    masked_last_round_key(&masked, &mut round_key);
     clear_stack();
-    pieces.extend([hash, divided, classes]);
+    pieces.extend([round_key, hash, divided, classes]);
     (masked, pieces)
 }
 
@@ -136,6 +138,73 @@ fn masked_hash_key(
     }
     for bytes in [&mut hash[..], &mut divided[..], &mut classes[..]] {
         bytes.iter_mut().for_each(|byte| *byte ^= MASK);
+    }
+}
+
+/// The last round key of AES (FIPS 197, 5.2), from which the key of AES-128 follows.
+#[inline(never)]
+fn masked_last_round_key(masked: &[u8], round_key: &mut [u8; 16]) {
+    let mut words = [[0; 4]; 60];
+    let of_key = masked.len() / 4;
+    for (word, masked) in words.iter_mut().zip(masked.as_chunks().0) {
+        *word = masked.map(|byte| byte ^ MASK);
+    }
+    let all = 4 * (of_key + 7);
+    let mut constant = 1;
+    for at in of_key..all {
+        let mut word = words[at - 1];
+        if at % of_key == 0 {
+            word.rotate_left(1);
+            word = word.map(substituted);
+            word[0] ^= constant;
+            constant = product(constant, 2);
+        } else if of_key == 8 && at % of_key == 4 {
+            word = word.map(substituted);
+        }
+        let before = words[at - of_key];
+        words[at] = std::array::from_fn(|byte| word[byte] ^ before[byte]);
+    }
+    let last = words[all - 4..all].as_flattened().iter();
+    for (byte, last) in round_key.iter_mut().zip(last) {
+        *byte = last ^ MASK;
+    }
+}
+
+/// The S-box of AES (FIPS 197, 5.1.1): the inverse, which is the 254th power, and a sum of its rotations.
+fn substituted(byte: u8) -> u8 {
+    let inverse = (0..254).fold(1, |power, _| product(power, byte));
+    (0..5).fold(0x63, |sum, bits| sum ^ inverse.rotate_left(bits))
+}
+
+/// The product of two bytes modulo x^8 + x^4 + x^3 + x + 1.
+fn product(one: u8, other: u8) -> u8 {
+    (0..8).rev().fold(0, |sum: u8, bit| {
+        let doubled = (sum << 1) ^ (0x1b * (sum >> 7));
+        doubled ^ (one * (other >> bit & 1))
+    })
+}
+
+#[test]
+fn the_last_round_key_is_that_of_the_standard() {
+    // FIPS 197, appendices A.1 and A.3.
+    let mut round_key = [0; 16];
+    for (key, last) in [
+        (
+            &0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes()[..],
+            0xd014_f9a8_c9ee_2589_e13f_0cc8_b663_0ca6_u128,
+        ),
+        (
+            [
+                0x603d_eb10_15ca_71be_2b73_aef0_857d_7781_u128.to_be_bytes(),
+                0x1f35_2c07_3b61_08d7_2d98_10a3_0914_dff4_u128.to_be_bytes(),
+            ]
+            .as_flattened(),
+            0xfe48_90d1_e618_8d0b_046d_f344_706c_631e_u128,
+        ),
+    ] {
+        let masked: Vec<_> = key.iter().map(|byte| byte ^ MASK).collect();
+        masked_last_round_key(&masked, &mut round_key);
+        assert_eq!(round_key.map(|byte| byte ^ MASK), last.to_be_bytes());
     }
 }
 

@@ -94,8 +94,9 @@ fn check_records(memory: &mut Memory, aead: Aead, driver: Option<&str>) {
     assert_eq!(holders, [""; 0], "{aead} {driver:?}: afterwards");
 }
 
-/// A key of its own, masked, and what to look for: its blocks and, of AES-GCM, the last round key and the key of GHASH, also as kernels have it:
-/// divided by x, with its bytes in reverse order, and of that the first two of the classes that portable code makes.
+/// A key of its own, masked, and what to look for: its blocks and, of AES-GCM, the last round key and the key
+/// of GHASH, also as kernels have it: divided by x, with its bytes in reverse order, and of that the first two
+/// of the classes that portable code makes.
 fn aead_key(aead: Aead) -> (Vec<u8>, Vec<[u8; 16]>) {
     let masked = masked_key(&format!("{aead}"), aead.key_size());
     let mut pieces: Vec<[u8; 16]> = masked.as_chunks().0.to_vec();

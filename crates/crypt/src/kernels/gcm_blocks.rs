@@ -35,7 +35,7 @@ pub(super) fn lengths(additional: usize, message: usize) -> u128 {
 /// Combines the first `len` bytes of a block with the key stream. Returns the block of ciphertext, filled up with zeros.
 ///
 /// # Safety
-/// So many bytes can be read and written `at`: 1 to 15.
+/// `len` bytes can be read and written `at`; `len` is 1 to 15.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[inline(always)]
 pub(super) unsafe fn part_of_block<const ENCRYPT: bool>(
@@ -56,7 +56,7 @@ pub(super) unsafe fn part_of_block<const ENCRYPT: bool>(
 /// registers with key material would be kept on the stack.
 ///
 /// # Safety
-/// So many bytes can be read: at most 15.
+/// `len` bytes can be read at `source`; `len` is at most 15.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[inline(always)]
 pub(super) unsafe fn load_part(source: *const u8, len: usize) -> u128 {
@@ -92,7 +92,7 @@ pub(super) unsafe fn load_part(source: *const u8, len: usize) -> u128 {
     reason = "the lowest bytes are stored, and shifted out"
 )]
 /// # Safety
-/// So many bytes can be written: at most 15.
+/// `len` bytes can be written at `destination`; `len` is at most 15.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[inline(always)]
 unsafe fn store_part(destination: *mut u8, len: usize, mut block: u128) {

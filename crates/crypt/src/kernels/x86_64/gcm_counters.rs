@@ -59,7 +59,7 @@ pub(super) struct Counters<W: Wide> {
 }
 
 impl<W: WideGcm> Counters<W> {
-    /// Those of the group whose first counter is `first`.
+    /// The counters of the group that begins with the counter `first`.
     ///
     /// # Panics
     /// When it is not 2 modulo the group's length.
@@ -77,7 +77,7 @@ impl<W: WideGcm> Counters<W> {
         }
     }
 
-    /// Those of the group that follows.
+    /// The counters of the group that follows.
     #[inline(always)]
     pub(super) fn next(self, width: W) -> Self {
         let group = WIDTH * W::LANES;
@@ -108,8 +108,8 @@ impl<W: WideGcm> Counters<W> {
         }
         let columns = round.columns.0.as_ptr();
         let columns = columns.wrapping_add(self.last_byte + W::LANES * index);
-        // SAFETY: `new` sees to it that `last_byte` is at most 256 less the group's length, and 2 more; the register ends 2
-        // or more before the group. So all are among the 256.
+        // SAFETY: `new` and `next` see to it that `last_byte` is at most 256 less the group's length, and 2 more; the
+        // register is one of the group's, and ends 2 or more before the group. So all are among the 256.
         let columns = unsafe { width.first_columns(columns) };
         width.xor(common, columns)
     }

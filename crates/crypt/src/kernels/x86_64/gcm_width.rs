@@ -9,13 +9,14 @@ use super::wide::Wide;
 /// # Safety
 /// As for [`Aes`](super::aes::Aes); it has carry-less products too.
 pub(super) unsafe trait WideGcm: WideCtr {
-    /// There are 32 registers, so that the next group has room in them too, and an instruction that adds three.
+    /// True for the width of AVX-512: its 32 registers hold the counters of the next group too, and one instruction adds
+    /// three values.
     const HAS_AVX512: bool;
 
     /// The blocks, each with its bytes in reverse order.
     fn reversed(self, blocks: Self::Register) -> Self::Register;
 
-    /// The same with 0 for what is then a block's last byte.
+    /// The blocks, each with its bytes in reverse order, but for a last byte of 0.
     fn reversed_but_one(self, blocks: Self::Register) -> Self::Register;
 
     /// Columns of 4 bytes, each the first of a block that is 0 otherwise.

@@ -111,8 +111,9 @@ install_tree() {
     install -D -m 0644 packaging/desktop/scrim.desktop "$share/applications/scrim.desktop"
     sed -i "s,/usr/lib/scrim,$prefix/lib/scrim," "$share/applications/scrim.desktop"
     install -d "$share/doc/scrim"
-    install -m 0644 README.md SECURITY.md LICENSE-MIT LICENSE-APACHE "$share/doc/scrim"
-    cp -r docs/manual docs/pictures "$share/doc/scrim"
+    # Pages lie as in the repository, so that links between them lead there.
+    git ls-files -z -- ./*.md LICENSE-MIT LICENSE-APACHE docs ':!docs/measurements' |
+        xargs -0 cp --parents -t "$share/doc/scrim"
     cp "$folder/licences.txt" "$folder/scrim.cdx.json" "$share/doc/scrim"
     # The clone may have been made with another umask.
     chmod -R u=rwX,go=rX "$root"

@@ -10,7 +10,6 @@ make_rpm() {
     package_tree "$staged"
     install -d "$share/licenses/scrim"
     mv "$share"/doc/scrim/{LICENSE-MIT,LICENSE-APACHE,licences.txt.gz} "$share/licenses/scrim"
-    install -m 0644 CHANGELOG.md "$share/doc/scrim"
     settle_times "$staged"
     # Settings in the home folder could change the package. A version's `-` separates the release here.
     HOME=$top rpmbuild -bb --quiet --target x86_64-linux --define "_topdir $top" --define "_rpmdir $folder" \

@@ -7,8 +7,13 @@ const STACK_BYTES: usize = 16 << 10;
 
 /// Overwrites values that functions left on the stack when they returned, below the frame of the
 /// caller. The compiler does not promise where it keeps values; `tests/wiping.rs` verifies the result.
-#[inline(never)]
 pub(crate) fn stack() {
-    let zeros = [0u8; STACK_BYTES];
+    below::<STACK_BYTES>();
+}
+
+/// Overwrites the `BYTES` of the stack below the frame of the caller.
+#[inline(never)]
+pub(crate) fn below<const BYTES: usize>() {
+    let zeros = [0u8; BYTES];
     optimization_barrier(&zeros);
 }

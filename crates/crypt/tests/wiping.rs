@@ -1,6 +1,6 @@
 //! Where expanded keys are, by the process's own memory as the kernel shows it: on locked,
 //! undumpable pages while the cipher lives, nowhere afterwards. The round keys looked for are those
-//! that are the key itself, of Serpent, whose are not, the first, and of AES-GCM the last too.
+//! that are the key itself, of Serpent, whose are not, the first, and of AES-GCM all.
 //!
 //! One test has keys in memory, so that no other thread has any of its own.
 
@@ -43,8 +43,8 @@ fn keys_are_on_locked_pages_while_used_and_nowhere_afterwards() {
 
             let mut data = common::plaintext(21 * 512);
             let mut other = data.clone();
-            cipher.encrypt_in_place(IvSector(3), &mut data);
-            cipher.decrypt(IvSector(3), &data, &mut other);
+            below(|| cipher.encrypt_in_place(IvSector(3), &mut data));
+            below(|| cipher.decrypt(IvSector(3), &data, &mut other));
             let holders = memory.holders(&pieces);
             holders.iter().for_each(|flags| check(flags, driver));
 
@@ -74,29 +74,43 @@ fn check_records(memory: &mut Memory, aead: Aead, driver: Option<&str>) {
     };
     let (mut sealer, mut opener) = (sealer.unwrap(), opener.unwrap());
     drop(key);
+    let [.., state, reversed, _, divided, classes] = pieces[..] else {
+        panic!("fewer pieces")
+    };
     if driver.is_some() {
-        let [.., divided, classes] = pieces[..] else {
-            panic!("fewer pieces")
-        };
         let found = !memory.holders(&[divided, classes]).is_empty();
         assert!(found, "{aead}: the search finds nothing");
     }
-    // Two groups of any kernel for processors, or a piece of the portable one; a block and parts of one.
-    let (mut content, mut tag) = ([5; 1024 + 20 + 3], [5; 16]);
-    // As long as TLS 1.2 has it.
-    let additional = b"thirteen byte";
-    let sealed = sealer.seal_in_place(additional, &mut content, &mut tag);
-    sealed.unwrap();
-    let opened = opener.open_in_place(additional, &mut content, &tag);
-    opened.unwrap();
+    // A block and parts of one after one group or more of some kernel for processors, and after more than a piece of the
+    // portable one.
+    for len in [
+        20 + 3,
+        128 + 20 + 3,
+        256 + 20 + 3,
+        512 + 20 + 3,
+        1024 + 20 + 3,
+    ] {
+        let (mut content, mut tag) = (vec![5; len], [5; 16]);
+        let sealed = below(|| sealer.seal_in_place(ADDITIONAL, &mut content, &mut tag));
+        sealed.unwrap();
+        let left = memory.holders(&[state, reversed]);
+        assert_eq!(left, [""; 0], "{aead} {driver:?}: {len} bytes sealed");
+        let opened = below(|| opener.open_in_place(ADDITIONAL, &mut content, &tag));
+        opened.unwrap();
+        let left = memory.holders(&[state, reversed]);
+        assert_eq!(left, [""; 0], "{aead} {driver:?}: {len} bytes opened");
+    }
     drop((sealer, opener));
     let holders = memory.holders(&pieces);
     assert_eq!(holders, [""; 0], "{aead} {driver:?}: afterwards");
 }
 
-/// A key of its own, masked, and what to look for: its blocks and, of AES-GCM, the last round key and the key
-/// of GHASH, also as kernels have it: divided by x, with its bytes in reverse order, and of that the first two
-/// of the classes that portable code makes.
+/// Additional data of a record, as long as TLS 1.2 has it.
+const ADDITIONAL: &[u8; 13] = b"thirteen byte";
+
+/// A key of its own, masked, and what to look for: its blocks and, of AES-GCM, its round keys, the state of GHASH after the
+/// additional data, from which the key of GHASH follows, and that key, also as kernels have it: divided by x, with its
+/// bytes in reverse order, and of that the first two of the classes that portable code makes.
 fn aead_key(aead: Aead) -> (Vec<u8>, Vec<[u8; 16]>) {
     let masked = masked_key(&format!("{aead}"), aead.key_size());
     let mut pieces: Vec<[u8; 16]> = masked.as_chunks().0.to_vec();
@@ -104,10 +118,14 @@ fn aead_key(aead: Aead) -> (Vec<u8>, Vec<[u8; 16]>) {
     let mut divided = [0; 16];
     let mut classes = [0; 16];
     masked_hash_key(&masked, &mut hash, &mut divided, &mut classes);
-    let mut round_key = [0; 16];
-    masked_last_round_key(&masked, &mut round_key);
+    let mut state = [0; 16];
+    masked_state(&hash, &mut state);
+    let mut round_keys = [[0; 16]; 15];
+    let count = masked_round_keys(&masked, &mut round_keys);
     clear_stack();
-    pieces.extend([round_key, hash, divided, classes]);
+    pieces.extend(&round_keys[..count]);
+    let reversed = std::array::from_fn(|byte| state[15 - byte]);
+    pieces.extend([state, reversed, hash, divided, classes]);
     (masked, pieces)
 }
 
@@ -142,17 +160,33 @@ fn masked_hash_key(
     }
 }
 
-/// The last round key of AES (FIPS 197, 5.2), from which the key of AES-128 follows.
+/// The state of GHASH after the additional data (SP 800-38D, 6.3): their product with the key, bit by bit, whose first bit
+/// is the highest of the first byte.
 #[inline(never)]
-fn masked_last_round_key(masked: &[u8], round_key: &mut [u8; 16]) {
+fn masked_state(masked: &[u8; 16], state: &mut [u8; 16]) {
+    let mut power = u128::from_be_bytes(masked.map(|byte| byte ^ MASK));
+    let mut block = [0; 16];
+    block[..ADDITIONAL.len()].copy_from_slice(ADDITIONAL);
+    let block = u128::from_be_bytes(block);
+    let mut product = 0;
+    for bit in (0..128).rev() {
+        product ^= power * (block >> bit & 1);
+        power = (power >> 1) ^ (0xe1 << 120) * (power & 1);
+    }
+    *state = product.to_be_bytes().map(|byte| byte ^ MASK);
+}
+
+/// All round keys of AES (FIPS 197, 5.2), from any two of which the key follows; returns how many there are.
+#[inline(never)]
+fn masked_round_keys(masked: &[u8], round_keys: &mut [[u8; 16]; 15]) -> usize {
     let mut words = [[0; 4]; 60];
     let of_key = masked.len() / 4;
     for (word, masked) in words.iter_mut().zip(masked.as_chunks().0) {
         *word = masked.map(|byte| byte ^ MASK);
     }
-    let all = 4 * (of_key + 7);
+    let count = of_key + 7;
     let mut constant = 1;
-    for at in of_key..all {
+    for at in of_key..4 * count {
         let mut word = words[at - 1];
         if at % of_key == 0 {
             word.rotate_left(1);
@@ -165,10 +199,11 @@ fn masked_last_round_key(masked: &[u8], round_key: &mut [u8; 16]) {
         let before = words[at - of_key];
         words[at] = std::array::from_fn(|byte| word[byte] ^ before[byte]);
     }
-    let last = words[all - 4..all].as_flattened().iter();
-    for (byte, last) in round_key.iter_mut().zip(last) {
-        *byte = last ^ MASK;
+    let bytes = words.as_flattened().as_chunks::<16>().0;
+    for (round_key, bytes) in round_keys.iter_mut().zip(bytes) {
+        *round_key = bytes.map(|byte| byte ^ MASK);
     }
+    count
 }
 
 /// The S-box of AES (FIPS 197, 5.1.1): the inverse, which is the 254th power, and a sum of its rotations.
@@ -188,7 +223,7 @@ fn product(one: u8, other: u8) -> u8 {
 #[test]
 fn the_last_round_key_is_that_of_the_standard() {
     // FIPS 197, appendices A.1 and A.3.
-    let mut round_key = [0; 16];
+    let mut round_keys = [[0; 16]; 15];
     for (key, last) in [
         (
             &0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes()[..],
@@ -204,8 +239,9 @@ fn the_last_round_key_is_that_of_the_standard() {
         ),
     ] {
         let masked: Vec<_> = key.iter().map(|byte| byte ^ MASK).collect();
-        masked_last_round_key(&masked, &mut round_key);
-        assert_eq!(round_key.map(|byte| byte ^ MASK), last.to_be_bytes());
+        let count = masked_round_keys(&masked, &mut round_keys);
+        let round_key = round_keys[count - 1].map(|byte| byte ^ MASK);
+        assert_eq!(round_key, last.to_be_bytes());
     }
 }
 
@@ -319,6 +355,16 @@ fn masked_serpent_key(masked: &[u8], round_key: &mut [u8; 16]) {
 #[inline(never)]
 fn clear_stack() {
     std::hint::black_box([0u8; 64 << 10]);
+}
+
+/// Calls `act` so far down the stack that the search does not overwrite what it leaves there.
+#[inline(never)]
+fn below<T>(act: impl FnOnce() -> T) -> T {
+    let mut room = [0u8; 32 << 10];
+    std::hint::black_box(&mut room);
+    let result = act();
+    std::hint::black_box(&mut room);
+    result
 }
 
 #[inline(never)]

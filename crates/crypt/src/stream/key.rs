@@ -17,6 +17,9 @@ const AWS_LC: &str = "awslc";
 /// Rank of AWS-LC's own AES-GCM: above that of the portable kernel, below that of kernels for processors.
 const AWS_LC_PRIORITY: u32 = 200;
 
+/// More of the stack than AWS-LC takes for a message, in bytes: its ChaCha20 leaves the key there.
+const LIBRARY_STACK_BYTES: usize = 4 << 10;
+
 /// An expanded key, and whose code uses it.
 pub(super) enum Key {
     Kernel(Box<dyn GcmKernel>),
@@ -60,8 +63,10 @@ impl Key {
             }
             Self::Library(key) => {
                 let nonce = Nonce::assume_unique_for_key(nonce);
-                key.seal_in_place_scatter(nonce, Aad::from(additional), content, &[], tag)
-                    .map_err(|_| StreamError::Library)
+                let additional = Aad::from(additional);
+                let sealed = key.seal_in_place_scatter(nonce, additional, content, &[], tag);
+                wipe::below::<LIBRARY_STACK_BYTES>();
+                sealed.map_err(|_| StreamError::Library)
             }
         }
     }
@@ -86,8 +91,10 @@ impl Key {
             }
             Self::Library(key) => {
                 let nonce = Nonce::assume_unique_for_key(nonce);
-                key.open_in_place_separate_tag(nonce, Aad::from(additional), tag, content)
-                    .is_ok()
+                let additional = Aad::from(additional);
+                let opened = key.open_in_place_separate_tag(nonce, additional, tag, content);
+                wipe::below::<LIBRARY_STACK_BYTES>();
+                opened.is_ok()
             }
         }
     }

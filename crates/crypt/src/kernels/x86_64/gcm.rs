@@ -24,6 +24,7 @@ use crate::kernels::gcm::{Gcm, GcmKernel, MESSAGE_MAX, NONCE, TAG};
 use crate::kernels::gcm_blocks::{divided_by_x, first_counter, lengths, load_part, part_of_block};
 use crate::kernels::opaque::opaque;
 use crate::kernels::run::Data;
+use crate::wipe;
 
 /// Number of powers that are stored: the last is H. A group of the widest registers needs 32, the end of a message at
 /// most one more; the rest aligns them.
@@ -132,6 +133,10 @@ struct Keyed<W: WideGcm, const ROUNDS: usize> {
     keys: Box<Keys<W>>,
 }
 
+/// More of the stack than a message takes, in bytes. Where there are 16 registers, the state of GHASH is kept there, from
+/// which its key follows if the additional data are known; 32 hold it.
+const FRAME_BYTES: usize = 1 << 10;
+
 impl<W: WideGcm, const ROUNDS: usize> Keyed<W, ROUNDS> {
     fn new(width: W, key: &[u8]) -> Self {
         let mut keys = Box::new(Keys::EMPTY);
@@ -150,14 +155,18 @@ impl<W: WideGcm, const ROUNDS: usize> Keyed<W, ROUNDS> {
     ) -> [u8; TAG] {
         let (at, len) = Cursor::over(message);
         assert!(len as u64 <= MESSAGE_MAX, "a message of {len} bytes");
-        self.width.run(Transform::<'_, W, ROUNDS, ENCRYPT> {
+        let tag = self.width.run(Transform::<'_, W, ROUNDS, ENCRYPT> {
             keys: &self.keys,
             nonce,
             additional,
             at,
             len,
             _message: PhantomData,
-        })
+        });
+        if !W::HAS_AVX512 {
+            wipe::below::<FRAME_BYTES>();
+        }
+        tag
     }
 }
 
@@ -330,7 +339,7 @@ fn add_block<W: WideGcm>(
 ) {
     // SAFETY: one power can be read; those of the other lanes are zero.
     let factors = unsafe { keys.factors::<false>(width, block, power, 1) };
-    width.add_products(sum, factors);
+    width.add_products(sum, [factors]);
 }
 
 /// No group is hashed.
@@ -460,10 +469,10 @@ unsafe fn hash_some<W: WideGcm, const HASH: u8>(
     unsafe {
         let first = factors::<W, HASH>(width, keys, group, index, state);
         if !W::HAS_AVX512 {
-            width.add_products(sum, first);
+            width.add_products(sum, [first]);
         } else {
             let second = factors::<W, HASH>(width, keys, group, index + 1, state);
-            width.add_products_of_two(sum, [second, first]);
+            width.add_products(sum, [second, first]);
         }
     }
 }
@@ -634,7 +643,7 @@ unsafe fn end_group<
             let ciphertext = width.reversed(if ENCRYPT { output } else { input });
             let hashed = width.xor(ciphertext, *state);
             let power = power - W::LANES * index;
-            width.add_products(sum, keys.factors::<WHOLE>(width, hashed, power, blocks));
+            width.add_products(sum, [keys.factors::<WHOLE>(width, hashed, power, blocks)]);
         }
         *state = W::ZERO;
     }

@@ -16,7 +16,7 @@ use core::arch::x86_64::*;
 use super::cpu::{AesAvx, AesNi};
 use super::ctr_aesni::reversed;
 use super::gcm::kernel;
-use super::gcm_width::{Factors, Products, WideGcm, held};
+use super::gcm_width::{Factors, Products, WideGcm, gcm_by_functions, held};
 use super::lanes::Group;
 use super::wide::Wide;
 use crate::kernels::gcm::Gcm;
@@ -24,74 +24,9 @@ use crate::kernels::gcm::Gcm;
 pub(crate) const GCM_AESNI: Gcm = kernel::<AesNi>("gcm-aes-aesni");
 pub(crate) const GCM_AVX: Gcm = kernel::<AesAvx>("gcm-aes-avx");
 
-/// Implements what the kernel needs for a token of 128-bit registers. Both have the same instructions, which the
-/// compiler encodes with two operands or with three.
-macro_rules! gcm_by_blocks {
-    ($width:ident) => {
-        // SAFETY: the token is only given out where the CPU has all features that the methods use.
-        unsafe impl WideGcm for $width {
-            const HAS_AVX512: bool = false;
-
-            #[inline(always)]
-            fn reversed(self, blocks: __m128i) -> __m128i {
-                // SAFETY: the token shows that the CPU has the features, here and below.
-                unsafe { reversed(blocks) }
-            }
-
-            #[inline(always)]
-            fn reversed_but_one(self, blocks: __m128i) -> __m128i {
-                // SAFETY: as above.
-                unsafe { reversed_but_one(blocks) }
-            }
-
-            /// # Safety
-            /// As the trait says.
-            #[inline(always)]
-            unsafe fn first_columns(self, columns: *const u32) -> __m128i {
-                // SAFETY: as above; the caller promises the columns.
-                unsafe { first_columns(columns) }
-            }
-
-            #[inline(always)]
-            fn plus(self, one: __m128i, other: __m128i) -> __m128i {
-                // SAFETY: as above.
-                unsafe { plus(one, other) }
-            }
-
-            #[inline(always)]
-            fn add_products(self, sum: &mut Products<Self>, factors: Factors<Self>) {
-                // SAFETY: as above.
-                unsafe { add_products(sum, &factors) }
-            }
-
-            #[inline(always)]
-            fn hold(self, group: &mut Group, sum: &mut Products<Self>, _next: &mut Group) {
-                // SAFETY: as above.
-                unsafe { hold(group, sum) }
-            }
-
-            #[inline(always)]
-            fn reduced(self, sum: Products<Self>) -> __m128i {
-                // SAFETY: as above.
-                unsafe { reduced(&sum) }
-            }
-
-            #[inline(always)]
-            fn sum_of_lanes(self, lanes: __m128i) -> __m128i {
-                lanes
-            }
-
-            #[inline(always)]
-            fn first_lane(self, blocks: __m128i) -> u128 {
-                // SAFETY: as above.
-                unsafe { number(blocks) }
-            }
-        }
-    };
-}
-
-gcm_by_blocks!(AesNi);
-gcm_by_blocks!(AesAvx);
+// Both have the same instructions, which the compiler encodes with two operands or with three.
+gcm_by_functions!(AesNi, __m128i, false);
+gcm_by_functions!(AesAvx, __m128i, false);
 
 #[inline]
 #[target_feature(enable = "ssse3")]
@@ -117,11 +52,13 @@ fn plus(one: __m128i, other: __m128i) -> __m128i {
 
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse2")]
-fn add_products<W: Wide<Register = __m128i>>(sum: &mut Products<W>, factors: &Factors<W>) {
-    let [low, middle, high] = products(factors);
-    sum.low = _mm_xor_si128(sum.low, low);
-    sum.middle = _mm_xor_si128(sum.middle, middle);
-    sum.high = _mm_xor_si128(sum.high, high);
+fn add_products<W: Wide<Register = __m128i>>(sum: &mut Products<W>, factors: &[Factors<W>]) {
+    for factors in factors {
+        let [low, middle, high] = products(factors);
+        sum.low = _mm_xor_si128(sum.low, low);
+        sum.middle = _mm_xor_si128(sum.middle, middle);
+        sum.high = _mm_xor_si128(sum.high, high);
+    }
 }
 
 #[inline]
@@ -143,7 +80,7 @@ fn folded(blocks: __m128i) -> __m128i {
 
 #[inline]
 #[target_feature(enable = "sse2")]
-fn hold<W: Wide<Register = __m128i>>(group: &mut Group, sum: &mut Products<W>) {
+fn hold<W: Wide<Register = __m128i>>(group: &mut Group, sum: &mut Products<W>, _next: &mut Group) {
     let [a, b, c, d, e, f, g, h] = group;
     #[rustfmt::skip]
     held!(
@@ -176,4 +113,16 @@ pub(super) fn number(block: __m128i) -> u128 {
     let [low, high] = [block, _mm_unpackhi_epi64(block, block)]
         .map(|half| u128::from(_mm_cvtsi128_si64(half).cast_unsigned()));
     high << 64 | low
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn sum_of_lanes(lane: __m128i) -> __m128i {
+    lane
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn first_lane(block: __m128i) -> u128 {
+    number(block)
 }

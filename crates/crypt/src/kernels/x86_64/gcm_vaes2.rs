@@ -15,72 +15,14 @@ use core::arch::x86_64::*;
 
 use super::cpu::Vaes2;
 use super::gcm::kernel;
-use super::gcm_width::{Factors, Products, WideGcm, held};
+use super::gcm_aesni::number;
+use super::gcm_width::{Factors, Products, WideGcm, gcm_by_functions, held};
 use super::vaes2::Group;
 use crate::kernels::gcm::Gcm;
 
 pub(crate) const GCM_VAES2: Gcm = kernel::<Vaes2>("gcm-aes-vaes2");
 
-// SAFETY: the token is only given out where the CPU has all features that the methods use.
-unsafe impl WideGcm for Vaes2 {
-    const HAS_AVX512: bool = false;
-
-    #[inline(always)]
-    fn reversed(self, blocks: __m256i) -> __m256i {
-        // SAFETY: the token shows that the CPU has the features, here and below.
-        unsafe { reversed(blocks) }
-    }
-
-    #[inline(always)]
-    fn reversed_but_one(self, blocks: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { reversed_but_one(blocks) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn first_columns(self, columns: *const u32) -> __m256i {
-        // SAFETY: as above; the caller promises the columns.
-        unsafe { first_columns(columns) }
-    }
-
-    #[inline(always)]
-    fn plus(self, one: __m256i, other: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { plus(one, other) }
-    }
-
-    #[inline(always)]
-    fn add_products(self, sum: &mut Products<Self>, factors: Factors<Self>) {
-        // SAFETY: as above.
-        unsafe { add_products(sum, &factors) }
-    }
-
-    #[inline(always)]
-    fn hold(self, group: &mut Group, sum: &mut Products<Self>, _next: &mut Group) {
-        // SAFETY: as above.
-        unsafe { hold(group, sum) }
-    }
-
-    #[inline(always)]
-    fn reduced(self, sum: Products<Self>) -> __m256i {
-        // SAFETY: as above.
-        unsafe { reduced(&sum) }
-    }
-
-    #[inline(always)]
-    fn sum_of_lanes(self, lanes: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { sum_of_lanes(lanes) }
-    }
-
-    #[inline(always)]
-    fn first_lane(self, blocks: __m256i) -> u128 {
-        // SAFETY: as above.
-        unsafe { super::gcm_aesni::number(_mm256_castsi256_si128(blocks)) }
-    }
-}
+gcm_by_functions!(Vaes2, __m256i, false);
 
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -116,11 +58,13 @@ fn plus(one: __m256i, other: __m256i) -> __m256i {
 
 #[inline]
 #[target_feature(enable = "vpclmulqdq,avx2")]
-fn add_products(sum: &mut Products<Vaes2>, factors: &Factors<Vaes2>) {
-    let [low, middle, high] = products(factors);
-    sum.low = _mm256_xor_si256(sum.low, low);
-    sum.middle = _mm256_xor_si256(sum.middle, middle);
-    sum.high = _mm256_xor_si256(sum.high, high);
+fn add_products(sum: &mut Products<Vaes2>, factors: &[Factors<Vaes2>]) {
+    for factors in factors {
+        let [low, middle, high] = products(factors);
+        sum.low = _mm256_xor_si256(sum.low, low);
+        sum.middle = _mm256_xor_si256(sum.middle, middle);
+        sum.high = _mm256_xor_si256(sum.high, high);
+    }
 }
 
 #[inline]
@@ -142,7 +86,7 @@ fn folded(blocks: __m256i) -> __m256i {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn hold(group: &mut Group, sum: &mut Products<Vaes2>) {
+fn hold(group: &mut Group, sum: &mut Products<Vaes2>, _next: &mut Group) {
     let [a, b, c, d, e, f, g, h] = group;
     #[rustfmt::skip]
     held!(
@@ -171,4 +115,10 @@ fn reduced(sum: &Products<Vaes2>) -> __m256i {
 fn sum_of_lanes(lanes: __m256i) -> __m256i {
     let upper = _mm256_extracti128_si256::<1>(lanes);
     _mm256_zextsi128_si256(_mm_xor_si128(_mm256_castsi256_si128(lanes), upper))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn first_lane(blocks: __m256i) -> u128 {
+    number(_mm256_castsi256_si128(blocks))
 }

@@ -15,78 +15,14 @@ use core::arch::x86_64::*;
 
 use super::cpu::Vaes512;
 use super::gcm::kernel;
-use super::gcm_width::{Factors, Products, WideGcm, held};
+use super::gcm_aesni::number;
+use super::gcm_width::{Factors, Products, WideGcm, gcm_by_functions, held};
 use super::vaes512::{Group, xor3};
 use crate::kernels::gcm::Gcm;
 
 pub(crate) const GCM_VAES512: Gcm = kernel::<Vaes512>("gcm-aes-vaes512");
 
-// SAFETY: the token is only given out where the CPU has all features that the methods use.
-unsafe impl WideGcm for Vaes512 {
-    const HAS_AVX512: bool = true;
-
-    #[inline(always)]
-    fn reversed(self, blocks: __m512i) -> __m512i {
-        // SAFETY: the token shows that the CPU has the features, here and below.
-        unsafe { reversed(blocks) }
-    }
-
-    #[inline(always)]
-    fn reversed_but_one(self, blocks: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { reversed_but_one(blocks) }
-    }
-
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn first_columns(self, columns: *const u32) -> __m512i {
-        // SAFETY: as above; the caller promises the columns.
-        unsafe { first_columns(columns) }
-    }
-
-    #[inline(always)]
-    fn plus(self, one: __m512i, other: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { plus(one, other) }
-    }
-
-    #[inline(always)]
-    fn add_products(self, sum: &mut Products<Self>, factors: Factors<Self>) {
-        // SAFETY: as above.
-        unsafe { add_products(sum, &factors) }
-    }
-
-    #[inline(always)]
-    fn add_products_of_two(self, sum: &mut Products<Self>, [one, other]: [Factors<Self>; 2]) {
-        // SAFETY: as above.
-        unsafe { add_products_of_two(sum, &one, &other) }
-    }
-
-    #[inline(always)]
-    fn hold(self, group: &mut Group, sum: &mut Products<Self>, next: &mut Group) {
-        // SAFETY: as above.
-        unsafe { hold(group, sum, next) }
-    }
-
-    #[inline(always)]
-    fn reduced(self, sum: Products<Self>) -> __m512i {
-        // SAFETY: as above.
-        unsafe { reduced(&sum) }
-    }
-
-    #[inline(always)]
-    fn sum_of_lanes(self, lanes: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe { sum_of_lanes(lanes) }
-    }
-
-    #[inline(always)]
-    fn first_lane(self, blocks: __m512i) -> u128 {
-        // SAFETY: as above.
-        unsafe { super::gcm_aesni::number(_mm512_castsi512_si128(blocks)) }
-    }
-}
+gcm_by_functions!(Vaes512, __m512i, true);
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -120,27 +56,24 @@ fn plus(one: __m512i, other: __m512i) -> __m512i {
     _mm512_add_epi64(one, other)
 }
 
+/// Two products are added to a sum by one instruction, so of one register only those crosswise are.
 #[inline]
 #[target_feature(enable = "vpclmulqdq,avx512f")]
-fn add_products(sum: &mut Products<Vaes512>, factors: &Factors<Vaes512>) {
-    let [low, one, other, high] = products(factors);
-    sum.low = _mm512_xor_si512(sum.low, low);
-    sum.middle = xor3(sum.middle, one, other);
-    sum.high = _mm512_xor_si512(sum.high, high);
-}
-
-#[inline]
-#[target_feature(enable = "vpclmulqdq,avx512f")]
-fn add_products_of_two(
-    sum: &mut Products<Vaes512>,
-    one: &Factors<Vaes512>,
-    other: &Factors<Vaes512>,
-) {
-    let (products, others) = (products(one), products(other));
-    sum.low = xor3(sum.low, products[0], others[0]);
-    sum.middle = xor3(sum.middle, products[1], products[2]);
-    sum.middle = xor3(sum.middle, others[1], others[2]);
-    sum.high = xor3(sum.high, products[3], others[3]);
+fn add_products(sum: &mut Products<Vaes512>, factors: &[Factors<Vaes512>]) {
+    let (pairs, rest) = factors.as_chunks::<2>();
+    for [one, other] in pairs {
+        let (products, others) = (products(one), products(other));
+        sum.low = xor3(sum.low, products[0], others[0]);
+        sum.middle = xor3(sum.middle, products[1], products[2]);
+        sum.middle = xor3(sum.middle, others[1], others[2]);
+        sum.high = xor3(sum.high, products[3], others[3]);
+    }
+    for factors in rest {
+        let [low, one, other, high] = products(factors);
+        sum.low = _mm512_xor_si512(sum.low, low);
+        sum.middle = xor3(sum.middle, one, other);
+        sum.high = _mm512_xor_si512(sum.high, high);
+    }
 }
 
 /// Of the lower halves, of both crosswise, and of the upper halves. Karatsuba's method would save one product, which costs
@@ -191,4 +124,10 @@ fn sum_of_lanes(lanes: __m512i) -> __m512i {
     );
     let upper = _mm256_extracti128_si256::<1>(halves);
     _mm512_zextsi128_si512(_mm_xor_si128(_mm256_castsi256_si128(halves), upper))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn first_lane(blocks: __m512i) -> u128 {
+    number(_mm512_castsi512_si128(blocks))
 }

@@ -28,15 +28,9 @@ pub(super) unsafe trait WideGcm: WideCtr {
     /// Sums of the words of 64 bits.
     fn plus(self, one: Self::Register, other: Self::Register) -> Self::Register;
 
-    /// Adds the products of blocks and powers to a sum.
-    fn add_products(self, sum: &mut Products<Self>, factors: Factors<Self>);
-
-    /// The same of two registers, which takes fewer instructions where one adds three.
-    #[inline(always)]
-    fn add_products_of_two(self, sum: &mut Products<Self>, [one, other]: [Factors<Self>; 2]) {
-        self.add_products(sum, one);
-        self.add_products(sum, other);
-    }
+    /// Adds the products of blocks and powers to a sum: of several registers at once, which takes fewer instructions where
+    /// one adds three.
+    fn add_products<const N: usize>(self, sum: &mut Products<Self>, factors: [Factors<Self>; N]);
 
     /// Holds registers at this point: nothing of them is computed earlier or later than it is written, nor anything loaded.
     /// `next` is held only with AVX-512; elsewhere it is not used.
@@ -56,6 +50,81 @@ pub(super) unsafe trait WideGcm: WideCtr {
     /// The block in the first lane, as a little-endian number.
     fn first_lane(self, blocks: Self::Register) -> u128;
 }
+
+/// Implements [`WideGcm`] for a width by the functions of the same names in the module where it is used; `$has_avx512` is
+/// [`WideGcm::HAS_AVX512`]. The module must compile those functions for no CPU feature but those that `$width` proves: the
+/// macro's `unsafe` blocks rely on it, and the compiler does not check it.
+macro_rules! gcm_by_functions {
+    ($width:ident, $register:ident, $has_avx512:literal) => {
+        // SAFETY: a value of `$width` proves that the CPU has the width's features, and the module that uses the macro
+        // compiles the functions called here for a subset of them, as the macro demands.
+        unsafe impl WideGcm for $width {
+            const HAS_AVX512: bool = $has_avx512;
+
+            #[inline(always)]
+            fn reversed(self, blocks: $register) -> $register {
+                // SAFETY: `self` proves the width's features; the function needs a subset of them.
+                unsafe { reversed(blocks) }
+            }
+
+            #[inline(always)]
+            fn reversed_but_one(self, blocks: $register) -> $register {
+                // SAFETY: as above.
+                unsafe { reversed_but_one(blocks) }
+            }
+
+            /// # Safety
+            /// As the trait says.
+            #[inline(always)]
+            unsafe fn first_columns(self, columns: *const u32) -> $register {
+                // SAFETY: as above; the caller promises the columns.
+                unsafe { first_columns(columns) }
+            }
+
+            #[inline(always)]
+            fn plus(self, one: $register, other: $register) -> $register {
+                // SAFETY: as above.
+                unsafe { plus(one, other) }
+            }
+
+            #[inline(always)]
+            fn add_products<const N: usize>(
+                self,
+                sum: &mut Products<Self>,
+                factors: [Factors<Self>; N],
+            ) {
+                // SAFETY: as above.
+                unsafe { add_products(sum, &factors) }
+            }
+
+            #[inline(always)]
+            fn hold(self, group: &mut Group, sum: &mut Products<Self>, next: &mut Group) {
+                // SAFETY: as above.
+                unsafe { hold(group, sum, next) }
+            }
+
+            #[inline(always)]
+            fn reduced(self, sum: Products<Self>) -> $register {
+                // SAFETY: as above.
+                unsafe { reduced(&sum) }
+            }
+
+            #[inline(always)]
+            fn sum_of_lanes(self, lanes: $register) -> $register {
+                // SAFETY: as above.
+                unsafe { sum_of_lanes(lanes) }
+            }
+
+            #[inline(always)]
+            fn first_lane(self, blocks: $register) -> u128 {
+                // SAFETY: as above.
+                unsafe { first_lane(blocks) }
+            }
+        }
+    };
+}
+
+pub(super) use gcm_by_functions;
 
 /// Implements [`WideGcm::hold`] for all that is named. It is not `nomem`, since loads must not cross it either: the products
 /// of what they load would all be computed before the rounds. It is not `pure`, or it could be moved.

@@ -237,12 +237,12 @@ impl RemoteBackend {
     ) -> io::Result<()> {
         let cut = || pieces(offset, data.len() as u64, self.align, self.piece);
         // One piece is made durable by its request; several by one flush, if there is such a thing.
-        let one_by_one = self.offers(flag::SEND_FUA)
-            && (cut().nth(1).is_none() || !self.offers(flag::SEND_FLUSH));
-        let each = if one_by_one {
-            durability
-        } else {
-            Durability::Cached
+        let one_by_one = self.is_durable_by_writes_alone()
+            || self.offers(flag::SEND_FUA) && cut().nth(1).is_none();
+        let each = match one_by_one {
+            true if self.is_durable_by_writes_alone() => Durability::Durable,
+            true => durability,
+            false => Durability::Cached,
         };
         let mut rest = data;
         for piece in cut() {
@@ -256,12 +256,20 @@ impl RemoteBackend {
         Ok(())
     }
 
+    /// Returns whether the server has a cache that no flush empties: it offers durable writes and no flush. So every write
+    /// to it is a durable one, and a later flush has nothing to do.
+    fn is_durable_by_writes_alone(&self) -> bool {
+        self.offers(flag::SEND_FUA) && !self.offers(flag::SEND_FLUSH)
+    }
+
     fn zero(&self, range: Range<u64>, durability: Durability) -> io::Result<()> {
         let deadline = self
             .link
             .deadline_for(range.end.saturating_sub(range.start));
         let inner = inner(&range, self.align);
-        let by_request = self.offers(flag::SEND_WRITE_ZEROES) && !inner.is_empty();
+        let by_request = self.offers(flag::SEND_WRITE_ZEROES)
+            && !self.is_durable_by_writes_alone()
+            && !inner.is_empty();
         let left = if by_request {
             self.zero_by_hand(range.start..inner.start, deadline)?;
             let refused_from = self.zero_by_request(inner, deadline)?;

@@ -18,7 +18,8 @@
 //! - A flush that fails because the server cannot be reached takes nothing away: the journal stays, and
 //!   a later flush is as good. A flush that the server itself fails, or a write of the journal that it
 //!   will not take again, is final, as for a file.
-//! - A server that offers no flush is taken at its word that what it acknowledges is durable.
+//! - Every write to a server that offers durable writes, but no flush, is a durable one.
+//! - A server that offers neither is taken at its word that what it acknowledges is durable.
 
 mod backend;
 mod change;

@@ -163,6 +163,34 @@ fn what_a_server_cannot_do_is_done_without_it() {
     assert_eq!(backend.status().unflushed_bytes, 0);
 }
 
+/// A flush that is not there cannot make earlier writes durable, so each of them is.
+#[test]
+fn every_write_is_durable_where_there_is_no_flush_but_durable_writes() {
+    let flags = USUAL & !flag::SEND_FLUSH;
+    let server = Server::start(1 << 20, flags, served);
+    let backend = server.open(LIMIT);
+    server.disk().cached.fill(9);
+    backend.write_at(0, &[1; 512], Durability::Cached).unwrap();
+    let long = vec![2; 200 << 10];
+    backend.write_at(4096, &long, Durability::Cached).unwrap();
+    backend
+        .write_zeroes(300 << 10..400 << 10, Durability::Cached)
+        .unwrap();
+    backend.flush().unwrap();
+    let asked = kinds(&server);
+    assert!(
+        asked
+            .iter()
+            .all(|asked| (asked.0, asked.1) == (cmd::WRITE, cmd_flag::FUA)),
+        "{asked:?}"
+    );
+    let disk = server.disk();
+    assert_eq!(disk.durable[..512], [1; 512]);
+    assert!(disk.durable[4096..][..long.len()] == long);
+    let zeroed = &disk.durable[300 << 10..400 << 10];
+    assert!(zeroed.iter().all(|&byte| byte == 0));
+}
+
 #[test]
 fn a_zeroing_that_the_server_refuses_is_done_by_hand() {
     let server = Server::start(1 << 20, USUAL, |asked| match asked.kind {

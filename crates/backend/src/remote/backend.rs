@@ -337,7 +337,13 @@ fn what_next(error: &io::Error) -> Option<&'static str> {
     };
     // What the server itself has said comes as an error of its own.
     match inner.downcast_ref() {
-        Some(HandshakeError::NoTls { .. } | HandshakeError::Injected) => None,
+        Some(
+            HandshakeError::Io(_)
+            | HandshakeError::NotNbd
+            | HandshakeError::Oldstyle
+            | HandshakeError::NoTls { .. }
+            | HandshakeError::Injected,
+        ) => None,
         _ if inner.is::<SecurityError>() => None,
         _ => Some(UNWILLING),
     }

@@ -4,6 +4,7 @@ mod aes;
 mod aesni;
 mod ahead;
 pub(crate) mod argon2;
+mod batch;
 mod cbc;
 mod cbc_aesni;
 mod cbc_vaes2;

@@ -12,32 +12,33 @@
 //! S-boxes are Boolean functions ([`boxes`]), written once for words of any width, and so are the rounds: the key
 //! schedule, and runs of a few blocks, compute them in words of 32 bits.
 
-mod batch;
 mod boxes;
-mod modes;
 mod rounds;
+mod sixteen;
 #[cfg(test)]
 mod tests;
 mod words;
 
+use self::sixteen::{Serpent, Width};
+use super::batch::{Cbc, Ctr, Ecb, Mode, Xts, set_up};
 use super::cpu::{Avx2, Avx2Avx512};
 use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
 
 pub(crate) const XTS_AVX512: Kernel =
-    with_avx512::<modes::Xts>(Algorithm::SerpentXts, "xts-serpent-avx512");
+    with_avx512::<Xts>(Algorithm::SerpentXts, "xts-serpent-avx512");
 pub(crate) const CBC_AVX512: Kernel =
-    with_avx512::<modes::Cbc>(Algorithm::SerpentCbc, "cbc-serpent-avx512");
+    with_avx512::<Cbc>(Algorithm::SerpentCbc, "cbc-serpent-avx512");
 pub(crate) const CTR_AVX512: Kernel =
-    with_avx512::<modes::Ctr>(Algorithm::SerpentCtr, "ctr-serpent-avx512");
+    with_avx512::<Ctr>(Algorithm::SerpentCtr, "ctr-serpent-avx512");
 pub(crate) const ECB_AVX512: Kernel =
-    with_avx512::<modes::Ecb>(Algorithm::SerpentEcb, "ecb-serpent-avx512");
-pub(crate) const XTS: Kernel = with_avx2::<modes::Xts>(Algorithm::SerpentXts, "xts-serpent-avx2");
-pub(crate) const CBC: Kernel = with_avx2::<modes::Cbc>(Algorithm::SerpentCbc, "cbc-serpent-avx2");
-pub(crate) const CTR: Kernel = with_avx2::<modes::Ctr>(Algorithm::SerpentCtr, "ctr-serpent-avx2");
-pub(crate) const ECB: Kernel = with_avx2::<modes::Ecb>(Algorithm::SerpentEcb, "ecb-serpent-avx2");
+    with_avx512::<Ecb>(Algorithm::SerpentEcb, "ecb-serpent-avx512");
+pub(crate) const XTS: Kernel = with_avx2::<Xts>(Algorithm::SerpentXts, "xts-serpent-avx2");
+pub(crate) const CBC: Kernel = with_avx2::<Cbc>(Algorithm::SerpentCbc, "cbc-serpent-avx2");
+pub(crate) const CTR: Kernel = with_avx2::<Ctr>(Algorithm::SerpentCtr, "ctr-serpent-avx2");
+pub(crate) const ECB: Kernel = with_avx2::<Ecb>(Algorithm::SerpentEcb, "ecb-serpent-avx2");
 
-const fn with_avx512<M: modes::Mode>(algorithm: Algorithm, driver: &'static str) -> Kernel {
+const fn with_avx512<M: Mode>(algorithm: Algorithm, driver: &'static str) -> Kernel {
     Kernel {
         family: "avx512",
         priority: || 600,
@@ -45,14 +46,11 @@ const fn with_avx512<M: modes::Mode>(algorithm: Algorithm, driver: &'static str)
     }
 }
 
-const fn with_avx2<M: modes::Mode>(algorithm: Algorithm, driver: &'static str) -> Kernel {
+const fn with_avx2<M: Mode>(algorithm: Algorithm, driver: &'static str) -> Kernel {
     kernel::<Avx2, M>(algorithm, driver)
 }
 
-const fn kernel<W: batch::Width, M: modes::Mode>(
-    algorithm: Algorithm,
-    driver: &'static str,
-) -> Kernel {
+const fn kernel<W: Width, M: Mode>(algorithm: Algorithm, driver: &'static str) -> Kernel {
     Kernel {
         algorithm,
         driver,
@@ -61,6 +59,6 @@ const fn kernel<W: batch::Width, M: modes::Mode>(
         constant_time: true,
         features: W::FEATURES,
         runs_here: || W::detect().is_some(),
-        set_up: modes::set_up::<W, M>,
+        set_up: set_up::<Serpent<W>, _, M>,
     }
 }

@@ -1,58 +1,69 @@
-//! Modes of operation with Serpent.
+//! Modes of operation on batches of blocks.
 
 use core::arch::x86_64::*;
-use core::marker::PhantomData;
 
 use scrim_sys::memory::Locked;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::batch::{
-    BLOCKS, Batch, Masks, Nothing, Width, ZEROS, blocks_of, blocks_of_mut, in_place, transform,
-};
-use super::rounds::{Schedule, Schedules};
+use super::{Batch, Cipher, Masks, Nothing, Zeros, blocks_of, blocks_of_mut, in_place, transform};
 use crate::kernels::cursor::{Cursor, RawRun};
-use crate::kernels::iv::{Ivs, SectorKernel};
+use crate::kernels::iv::{Block, Ivs, SectorKernel};
 use crate::kernels::run::Run;
 
 /// A mode of operation.
-pub(super) trait Mode: 'static {
-    /// Number of Serpent keys, all of one length, that a key of the mode consists of.
-    const KEYS: usize;
+pub(in super::super) trait Mode: 'static {
+    /// Expanded keys: of the cipher, and others that the mode needs.
+    type Keys<K: Send + Sync + 'static>: Send + Sync;
 
-    /// Transforms a run of data units. Names no CPU feature, and is inlined where AVX2 is enabled.
+    /// Number of bytes of a cipher's key in a key of `len` bytes.
+    fn cipher_key(len: usize) -> usize;
+
+    /// Number of bytes of a key with cipher's keys of `of_cipher` bytes.
+    fn key_len(of_cipher: usize) -> usize;
+
+    /// Keys that are not expanded yet.
+    fn no_keys<C: Cipher<PAIRS>, const PAIRS: usize>() -> Self::Keys<C::Keys>;
+
+    /// Expands a key that consists of cipher's keys of a valid length, and of what else the mode needs.
+    fn expand<C: Cipher<PAIRS>, const PAIRS: usize>(
+        cipher: C,
+        key: &[u8],
+        keys: &mut Self::Keys<C::Keys>,
+    );
+
+    /// Transforms a run of data units. Names no CPU feature, and is inlined where AVX is enabled.
     ///
     /// # Safety
     /// The run can be read and written.
-    unsafe fn transform<W: Width, const ENCRYPT: bool>(
-        width: W,
-        keys: &[Schedules; 2],
+    unsafe fn transform<C: Cipher<PAIRS>, const PAIRS: usize, const ENCRYPT: bool>(
+        cipher: C,
+        keys: &Self::Keys<C::Keys>,
         ivs: &mut Ivs<'_>,
         run: &RawRun,
     );
 }
 
 /// A kernel with `key` expanded; `None` for a key of another cipher.
-pub(super) fn set_up<W: Width, M: Mode>(key: &[u8]) -> Option<Box<dyn SectorKernel>> {
-    let width = W::detect()?;
-    if !key.len().is_multiple_of(M::KEYS) || ![16, 24, 32].contains(&(key.len() / M::KEYS)) {
+pub(in super::super) fn set_up<C: Cipher<PAIRS>, const PAIRS: usize, M: Mode>(
+    key: &[u8],
+) -> Option<Box<dyn SectorKernel>> {
+    let cipher = C::detect()?;
+    let of_cipher = M::cipher_key(key.len());
+    if ![16, 24, 32].contains(&of_cipher) || key.len() != M::key_len(of_cipher) {
         return None;
     }
-    let mut keys = Locked::new(|| [Schedules::EMPTY; 2]);
-    for (schedules, key) in keys.iter_mut().zip(key.chunks(key.len() / M::KEYS)) {
-        schedules.expand(key);
-    }
-    let mode = PhantomData::<fn() -> M>;
-    Some(Box::new(Keyed { width, keys, mode }))
+    let mut keys = Locked::new(M::no_keys::<C, PAIRS>);
+    M::expand::<C, PAIRS>(cipher, key, &mut keys);
+    cipher.wipe_stack();
+    Some(Box::new(Keyed::<C, PAIRS, M> { cipher, keys }))
 }
 
-struct Keyed<W, M> {
-    width: W,
-    /// The key of the data, and of XTS that of the tweaks.
-    keys: Locked<[Schedules; 2]>,
-    mode: PhantomData<fn() -> M>,
+struct Keyed<C: Cipher<PAIRS>, const PAIRS: usize, M: Mode> {
+    cipher: C,
+    keys: Locked<M::Keys<C::Keys>>,
 }
 
-impl<W: Width, M: Mode> SectorKernel for Keyed<W, M> {
+impl<C: Cipher<PAIRS>, const PAIRS: usize, M: Mode> SectorKernel for Keyed<C, PAIRS, M> {
     fn encrypt(&self, mut ivs: Ivs<'_>, run: Run<'_>) {
         self.transform::<true>(&mut ivs, run);
     }
@@ -62,24 +73,26 @@ impl<W: Width, M: Mode> SectorKernel for Keyed<W, M> {
     }
 }
 
-impl<W: Width, M: Mode> Keyed<W, M> {
+impl<C: Cipher<PAIRS>, const PAIRS: usize, M: Mode> Keyed<C, PAIRS, M> {
     fn transform<const ENCRYPT: bool>(&self, ivs: &mut Ivs<'_>, run: Run<'_>) {
         /// # Safety
-        /// As for [`Mode::transform`].
-        #[target_feature(enable = "avx2")]
-        unsafe fn transform<W: Width, M: Mode, const ENCRYPT: bool>(
-            width: W,
-            keys: &[Schedules; 2],
+        /// As for [`Mode::transform`], and the CPU has AVX.
+        #[inline(never)]
+        #[target_feature(enable = "avx")]
+        unsafe fn transform<C: Cipher<PAIRS>, const PAIRS: usize, M: Mode, const ENCRYPT: bool>(
+            cipher: C,
+            keys: &M::Keys<C::Keys>,
             ivs: &mut Ivs<'_>,
             run: &RawRun,
         ) {
             // SAFETY: the caller promises the run.
-            unsafe { M::transform::<W, ENCRYPT>(width, keys, ivs, run) }
+            unsafe { M::transform::<C, PAIRS, ENCRYPT>(cipher, keys, ivs, run) }
         }
         let run = RawRun::from(run);
-        // SAFETY: the token shows that the CPU has AVX2, as every width has. The pointers are of memory that `run` was
-        // made of, and that is borrowed for longer than this call takes.
-        unsafe { transform::<W, M, ENCRYPT>(self.width, &self.keys, ivs, &run) }
+        // SAFETY: the token shows that the CPU has AVX, as every cipher's does. The pointers are of memory that `run`
+        // was made of, and that is borrowed for longer than this call takes.
+        unsafe { transform::<C, PAIRS, M, ENCRYPT>(self.cipher, &self.keys, ivs, &run) }
+        self.cipher.wipe_stack();
     }
 }
 
@@ -91,9 +104,9 @@ fn start(run: &RawRun) -> Cursor {
 }
 
 /// IVs of data units, one by one, made for a batch of units at a time.
-struct UnitIvs<'i, 'a> {
+struct UnitIvs<'i, 'a, const PAIRS: usize> {
     ivs: &'i mut Ivs<'a>,
-    batch: Batch,
+    batch: Batch<PAIRS>,
     /// Index of the next one, and number of those in the batch.
     next: usize,
     made: usize,
@@ -101,11 +114,11 @@ struct UnitIvs<'i, 'a> {
     unmade: usize,
 }
 
-impl<'i, 'a> UnitIvs<'i, 'a> {
+impl<'i, 'a, const PAIRS: usize> UnitIvs<'i, 'a, PAIRS> {
     fn new(ivs: &'i mut Ivs<'a>, units: usize) -> Self {
         Self {
             ivs,
-            batch: ZEROS,
+            batch: Zeros::BATCH,
             next: 0,
             made: 0,
             unmade: units,
@@ -114,7 +127,7 @@ impl<'i, 'a> UnitIvs<'i, 'a> {
 
     /// The next IV, as `prepare` has changed some of them; `None` after the last.
     #[inline(always)]
-    fn next(&mut self, prepare: impl Fn(&mut Batch, usize)) -> Option<u128> {
+    fn next(&mut self, prepare: impl Fn(&mut Batch<PAIRS>, usize)) -> Option<u128> {
         if self.next == self.made {
             self.refill()?;
             prepare(&mut self.batch, self.made);
@@ -126,17 +139,16 @@ impl<'i, 'a> UnitIvs<'i, 'a> {
 
     #[inline(never)]
     fn refill(&mut self) -> Option<()> {
-        self.made = self.unmade.min(BLOCKS);
+        self.made = self.unmade.min(2 * PAIRS);
         self.unmade -= self.made;
         self.next = 0;
-        let mut ivs = [[0; 16]; BLOCKS];
-        self.ivs.fill(&mut ivs[..self.made]);
-        *blocks_of_mut(&mut self.batch) = ivs.map(u128::from_le_bytes);
+        self.ivs
+            .fill(&mut bytes_of_mut(&mut self.batch)[..self.made]);
         (self.made > 0).then_some(())
     }
 }
 
-impl Drop for UnitIvs<'_, '_> {
+impl<const PAIRS: usize> Drop for UnitIvs<'_, '_, PAIRS> {
     fn drop(&mut self) {
         self.batch.zeroize();
     }
@@ -144,30 +156,30 @@ impl Drop for UnitIvs<'_, '_> {
 
 /// Blocks that each follow from the one before in a data unit, as tweaks and counters do, made a batch ahead: they are
 /// written in halves, and a load of whole registers would wait for that.
-struct Chain<'i, 'a> {
-    ivs: UnitIvs<'i, 'a>,
+struct Chain<'i, 'a, const PAIRS: usize> {
+    ivs: UnitIvs<'i, 'a, PAIRS>,
     block: u128,
     /// Blocks of a data unit, and how many of them the current unit lacks yet.
     unit: usize,
     left: usize,
-    batches: [Batch; 2],
+    batches: [Batch<PAIRS>; 2],
     /// Index of the current batch.
     now: usize,
 }
 
-impl<'i, 'a> Chain<'i, 'a> {
+impl<'i, 'a, const PAIRS: usize> Chain<'i, 'a, PAIRS> {
     fn new(ivs: &'i mut Ivs<'a>, run: &RawRun) -> Self {
         Self {
             ivs: UnitIvs::new(ivs, run.units),
             block: 0,
             unit: run.unit / 16,
             left: 0,
-            batches: [ZEROS; 2],
+            batches: [Zeros::BATCH; 2],
             now: 0,
         }
     }
 
-    fn current(&self) -> &Batch {
+    fn current(&self) -> &Batch<PAIRS> {
         &self.batches[self.now]
     }
 
@@ -176,7 +188,7 @@ impl<'i, 'a> Chain<'i, 'a> {
     #[inline(always)]
     fn make(
         &mut self,
-        prepare: impl Fn(&mut Batch, usize),
+        prepare: impl Fn(&mut Batch<PAIRS>, usize),
         first: impl Fn(u128) -> u128,
         after: impl Fn(u128) -> u128,
         written: impl Fn(u128) -> u128,
@@ -205,30 +217,30 @@ impl<'i, 'a> Chain<'i, 'a> {
     }
 }
 
-impl Drop for Chain<'_, '_> {
+impl<const PAIRS: usize> Drop for Chain<'_, '_, PAIRS> {
     fn drop(&mut self) {
         self.batches.zeroize();
         self.block.zeroize();
     }
 }
 
-pub(super) struct Xts;
+pub(in super::super) struct Xts;
 
 /// Tweaks, each the one before times α (IEEE Std 1619, 5.2).
-struct Tweaks<'k, 'i, 'a, W> {
-    width: W,
-    key: &'k Schedule,
-    chain: Chain<'i, 'a>,
+struct Tweaks<'k, 'i, 'a, C: Cipher<PAIRS>, const PAIRS: usize> {
+    cipher: C,
+    key: &'k C::Keys,
+    chain: Chain<'i, 'a, PAIRS>,
 }
 
-impl<W: Width> Tweaks<'_, '_, '_, W> {
+impl<C: Cipher<PAIRS>, const PAIRS: usize> Tweaks<'_, '_, '_, C, PAIRS> {
     #[inline(always)]
     fn make(&mut self) {
-        let (width, key) = (self.width, self.key);
+        let (cipher, key) = (self.cipher, self.key);
         let times_alpha =
             |tweak: u128| tweak << 1 ^ (tweak.cast_signed() >> 127).cast_unsigned() & 0x87;
         self.chain.make(
-            |ivs, count| in_place::<W, true>(width, key, ivs, count),
+            |ivs, count| in_place::<C, PAIRS, true>(cipher, key, ivs, count),
             |iv| iv,
             times_alpha,
             |tweak| tweak,
@@ -236,7 +248,7 @@ impl<W: Width> Tweaks<'_, '_, '_, W> {
     }
 }
 
-impl<W: Width> Masks for Tweaks<'_, '_, '_, W> {
+impl<C: Cipher<PAIRS>, const PAIRS: usize> Masks<PAIRS> for Tweaks<'_, '_, '_, C, PAIRS> {
     /// # Safety
     /// As the trait says.
     #[inline(always)]
@@ -246,49 +258,75 @@ impl<W: Width> Masks for Tweaks<'_, '_, '_, W> {
     }
 
     #[inline(always)]
-    fn before(&self) -> &Batch {
+    fn before(&self) -> &Batch<PAIRS> {
         self.chain.current()
     }
 
     #[inline(always)]
-    fn after(&self) -> &Batch {
+    fn after(&self) -> &Batch<PAIRS> {
         self.chain.current()
     }
 }
 
 impl Mode for Xts {
-    const KEYS: usize = 2;
+    /// The key of the data, and that of the tweaks.
+    type Keys<K: Send + Sync + 'static> = [K; 2];
+
+    fn cipher_key(len: usize) -> usize {
+        len / 2
+    }
+
+    fn key_len(of_cipher: usize) -> usize {
+        2 * of_cipher
+    }
+
+    fn no_keys<C: Cipher<PAIRS>, const PAIRS: usize>() -> [C::Keys; 2] {
+        [C::NO_KEYS; 2]
+    }
+
+    fn expand<C: Cipher<PAIRS>, const PAIRS: usize>(
+        cipher: C,
+        key: &[u8],
+        keys: &mut [C::Keys; 2],
+    ) {
+        for (keys, key) in keys.iter_mut().zip(key.chunks(key.len() / 2)) {
+            cipher.expand(key, keys);
+        }
+    }
 
     /// # Safety
     /// As the trait says.
     #[inline(always)]
-    unsafe fn transform<W: Width, const ENCRYPT: bool>(
-        width: W,
-        [data, tweak]: &[Schedules; 2],
+    unsafe fn transform<C: Cipher<PAIRS>, const PAIRS: usize, const ENCRYPT: bool>(
+        cipher: C,
+        [data, tweak]: &[C::Keys; 2],
         ivs: &mut Ivs<'_>,
         run: &RawRun,
     ) {
         let chain = Chain::new(ivs, run);
-        let key = tweak.of::<true>();
-        let mut tweaks = Tweaks { width, key, chain };
+        let mut tweaks = Tweaks {
+            cipher,
+            key: tweak,
+            chain,
+        };
         tweaks.make();
         let blocks = run.units * (run.unit / 16);
         // SAFETY: the caller promises the run.
         unsafe {
-            transform::<W, ENCRYPT>(width, data.of::<ENCRYPT>(), &mut tweaks, start(run), blocks);
+            transform::<C, PAIRS, ENCRYPT>(cipher, data, &mut tweaks, start(run), blocks);
         }
     }
 }
 
-pub(super) struct Ctr;
+pub(in super::super) struct Ctr;
 
 /// Counters, big endian, and the data that their ciphertext is added to.
-struct Counters<'i, 'a> {
-    chain: Chain<'i, 'a>,
-    data: Zeroizing<Batch>,
+struct Counters<'i, 'a, const PAIRS: usize> {
+    chain: Chain<'i, 'a, PAIRS>,
+    data: Zeroizing<Batch<PAIRS>>,
 }
 
-impl Counters<'_, '_> {
+impl<const PAIRS: usize> Counters<'_, '_, PAIRS> {
     #[inline(always)]
     fn make(&mut self) {
         self.chain.make(
@@ -300,7 +338,7 @@ impl Counters<'_, '_> {
     }
 }
 
-impl Masks for Counters<'_, '_> {
+impl<const PAIRS: usize> Masks<PAIRS> for Counters<'_, '_, PAIRS> {
     /// # Safety
     /// As the trait says.
     #[inline(always)]
@@ -314,79 +352,111 @@ impl Masks for Counters<'_, '_> {
     }
 
     #[inline(always)]
-    fn input(&self) -> Option<&Batch> {
+    fn input(&self) -> Option<&Batch<PAIRS>> {
         Some(self.chain.current())
     }
 
     #[inline(always)]
-    fn before(&self) -> &Batch {
-        &ZEROS
+    fn before(&self) -> &Batch<PAIRS> {
+        &Zeros::BATCH
     }
 
     #[inline(always)]
-    fn after(&self) -> &Batch {
+    fn after(&self) -> &Batch<PAIRS> {
         &self.data
     }
 }
 
 impl Mode for Ctr {
-    const KEYS: usize = 1;
+    type Keys<K: Send + Sync + 'static> = K;
+
+    fn cipher_key(len: usize) -> usize {
+        len
+    }
+
+    fn key_len(of_cipher: usize) -> usize {
+        of_cipher
+    }
+
+    fn no_keys<C: Cipher<PAIRS>, const PAIRS: usize>() -> C::Keys {
+        C::NO_KEYS
+    }
+
+    fn expand<C: Cipher<PAIRS>, const PAIRS: usize>(cipher: C, key: &[u8], keys: &mut C::Keys) {
+        cipher.expand(key, keys);
+    }
 
     /// # Safety
     /// As the trait says.
     #[inline(always)]
-    unsafe fn transform<W: Width, const ENCRYPT: bool>(
-        width: W,
-        [key, _]: &[Schedules; 2],
+    unsafe fn transform<C: Cipher<PAIRS>, const PAIRS: usize, const ENCRYPT: bool>(
+        cipher: C,
+        keys: &C::Keys,
         ivs: &mut Ivs<'_>,
         run: &RawRun,
     ) {
         let chain = Chain::new(ivs, run);
-        let data = Zeroizing::new(ZEROS);
+        let data = Zeroizing::new(Zeros::BATCH);
         let mut counters = Counters { chain, data };
         counters.make();
         let blocks = run.units * (run.unit / 16);
         // SAFETY: the caller promises the run.
-        unsafe { transform::<W, true>(width, key.of::<true>(), &mut counters, start(run), blocks) }
+        unsafe { transform::<C, PAIRS, true>(cipher, keys, &mut counters, start(run), blocks) }
     }
 }
 
-pub(super) struct Ecb;
+pub(in super::super) struct Ecb;
 
 impl Mode for Ecb {
-    const KEYS: usize = 1;
+    type Keys<K: Send + Sync + 'static> = K;
+
+    fn cipher_key(len: usize) -> usize {
+        len
+    }
+
+    fn key_len(of_cipher: usize) -> usize {
+        of_cipher
+    }
+
+    fn no_keys<C: Cipher<PAIRS>, const PAIRS: usize>() -> C::Keys {
+        C::NO_KEYS
+    }
+
+    fn expand<C: Cipher<PAIRS>, const PAIRS: usize>(cipher: C, key: &[u8], keys: &mut C::Keys) {
+        cipher.expand(key, keys);
+    }
 
     /// # Safety
     /// As the trait says.
     #[inline(always)]
-    unsafe fn transform<W: Width, const ENCRYPT: bool>(
-        width: W,
-        [key, _]: &[Schedules; 2],
+    unsafe fn transform<C: Cipher<PAIRS>, const PAIRS: usize, const ENCRYPT: bool>(
+        cipher: C,
+        keys: &C::Keys,
         _: &mut Ivs<'_>,
         run: &RawRun,
     ) {
         let blocks = run.units * (run.unit / 16);
         // SAFETY: the caller promises the run.
         unsafe {
-            transform::<W, ENCRYPT>(width, key.of::<ENCRYPT>(), &mut Nothing, start(run), blocks);
+            transform::<C, PAIRS, ENCRYPT>(cipher, keys, &mut Nothing, start(run), blocks);
         }
     }
 }
 
-pub(super) struct Cbc;
+pub(in super::super) struct Cbc;
 
 /// For each block the ciphertext before it.
-struct Preceding<'i, 'a> {
-    ivs: UnitIvs<'i, 'a>,
+struct Preceding<'i, 'a, const PAIRS: usize> {
+    ivs: UnitIvs<'i, 'a, PAIRS>,
     /// The last block of the batch before this one.
     last: u128,
     /// Blocks of a data unit, and how many of them the current unit lacks yet.
     unit: usize,
     left: usize,
-    blocks: Batch,
+    blocks: Batch<PAIRS>,
 }
 
-impl Masks for Preceding<'_, '_> {
+impl<const PAIRS: usize> Masks<PAIRS> for Preceding<'_, '_, PAIRS> {
     /// # Safety
     /// As the trait says.
     #[inline(always)]
@@ -401,7 +471,7 @@ impl Masks for Preceding<'_, '_> {
             *register = unsafe { _mm256_loadu_si256(source.add(32 * index - 16).cast()) };
         }
         let mut first = [self.last, load(0)];
-        self.last = load(BLOCKS - 1);
+        self.last = load(2 * PAIRS - 1);
         if self.left == 0 {
             first[0] = self.ivs.next(|_, _| {}).unwrap_or_default();
             self.left = self.unit;
@@ -418,33 +488,48 @@ impl Masks for Preceding<'_, '_> {
     }
 
     #[inline(always)]
-    fn before(&self) -> &Batch {
-        &ZEROS
+    fn before(&self) -> &Batch<PAIRS> {
+        &Zeros::BATCH
     }
 
     #[inline(always)]
-    fn after(&self) -> &Batch {
+    fn after(&self) -> &Batch<PAIRS> {
         &self.blocks
     }
 }
 
 impl Mode for Cbc {
-    const KEYS: usize = 1;
+    type Keys<K: Send + Sync + 'static> = K;
+
+    fn cipher_key(len: usize) -> usize {
+        len
+    }
+
+    fn key_len(of_cipher: usize) -> usize {
+        of_cipher
+    }
+
+    fn no_keys<C: Cipher<PAIRS>, const PAIRS: usize>() -> C::Keys {
+        C::NO_KEYS
+    }
+
+    fn expand<C: Cipher<PAIRS>, const PAIRS: usize>(cipher: C, key: &[u8], keys: &mut C::Keys) {
+        cipher.expand(key, keys);
+    }
 
     /// # Safety
     /// As the trait says.
     #[inline(always)]
-    unsafe fn transform<W: Width, const ENCRYPT: bool>(
-        width: W,
-        [key, _]: &[Schedules; 2],
+    unsafe fn transform<C: Cipher<PAIRS>, const PAIRS: usize, const ENCRYPT: bool>(
+        cipher: C,
+        keys: &C::Keys,
         ivs: &mut Ivs<'_>,
         run: &RawRun,
     ) {
-        let keys = key.of::<ENCRYPT>();
         let mut ivs = UnitIvs::new(ivs, run.units);
         if ENCRYPT {
             // SAFETY: the caller promises the run.
-            unsafe { encrypt_chains(width, keys, &mut ivs, run) };
+            unsafe { encrypt_chains(cipher, keys, &mut ivs, run) };
             return;
         }
         let mut preceding = Preceding {
@@ -452,36 +537,36 @@ impl Mode for Cbc {
             last: 0,
             unit: run.unit / 16,
             left: 0,
-            blocks: ZEROS,
+            blocks: Zeros::BATCH,
         };
         let blocks = run.units * (run.unit / 16);
         // SAFETY: the caller promises the run.
-        unsafe { transform::<W, false>(width, keys, &mut preceding, start(run), blocks) }
+        unsafe { transform::<C, PAIRS, false>(cipher, keys, &mut preceding, start(run), blocks) }
     }
 }
 
-/// Encrypts data units in CBC, sixteen side by side, since each block of a unit waits for the one before.
+/// Encrypts data units in CBC, a batch of them side by side, since each block of a unit waits for the one before.
 ///
 /// # Safety
 /// The run can be read and written.
 #[inline(always)]
-unsafe fn encrypt_chains<W: Width>(
-    width: W,
-    keys: &Schedule,
-    ivs: &mut UnitIvs<'_, '_>,
+unsafe fn encrypt_chains<C: Cipher<PAIRS>, const PAIRS: usize>(
+    cipher: C,
+    keys: &C::Keys,
+    ivs: &mut UnitIvs<'_, '_, PAIRS>,
     run: &RawRun,
 ) {
     let mut at = start(run);
     let mut left = run.units;
-    let mut chain = Zeroizing::new(ZEROS);
+    let mut chain = Zeroizing::new(Zeros::BATCH);
     while left > 0 {
-        let units = left.min(BLOCKS);
+        let units = left.min(2 * PAIRS);
         for block in &mut blocks_of_mut(&mut chain)[..units] {
             *block = ivs.next(|_, _| {}).unwrap_or_default();
         }
         for place in (0..run.unit).step_by(16) {
-            let mut blocks = Zeroizing::new([0; BLOCKS]);
-            for (unit, block) in blocks[..units].iter_mut().enumerate() {
+            let mut blocks = Zeroizing::new([[0; 2]; PAIRS]);
+            for (unit, block) in blocks.as_flattened_mut()[..units].iter_mut().enumerate() {
                 // SAFETY: so many units are left.
                 *block = unsafe {
                     at.source
@@ -490,10 +575,13 @@ unsafe fn encrypt_chains<W: Width>(
                         .read_unaligned()
                 };
             }
-            for (chain, block) in blocks_of_mut(&mut chain).iter_mut().zip(*blocks) {
-                *chain ^= block;
+            for (chain, block) in blocks_of_mut(&mut chain)
+                .iter_mut()
+                .zip(blocks.as_flattened())
+            {
+                *chain ^= *block;
             }
-            in_place::<W, true>(width, keys, &mut chain, units);
+            in_place::<C, PAIRS, true>(cipher, keys, &mut chain, units);
             for (unit, block) in blocks_of(&chain)[..units].iter().enumerate() {
                 // SAFETY: as above.
                 unsafe {
@@ -508,4 +596,10 @@ unsafe fn encrypt_chains<W: Width>(
         at = unsafe { at.add(units * run.unit) };
         left -= units;
     }
+}
+
+/// The blocks of a batch, as bytes in the order of memory.
+fn bytes_of_mut<const PAIRS: usize>(batch: &mut Batch<PAIRS>) -> &mut [Block] {
+    // SAFETY: as many bytes, of no less alignment; any pattern of bits is a value, and the borrow remains exclusive.
+    unsafe { core::slice::from_raw_parts_mut(batch.as_mut_ptr().cast(), 2 * PAIRS) }
 }

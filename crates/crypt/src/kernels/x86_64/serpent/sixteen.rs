@@ -2,39 +2,85 @@
 
 use core::arch::x86_64::*;
 
-use zeroize::Zeroizing;
-
+use super::super::batch::{Batch, Cipher, Zeros, blocks_of, blocks_of_mut};
 use super::super::cpu::{Avx2, Avx2Avx512, Proof};
-use super::rounds::{self, Schedule};
+use super::rounds::{self, Schedule, Schedules};
 use super::words::{Eight, Sixteen, State};
 use crate::kernels::cursor::Cursor;
 use crate::kernels::opaque::opaque;
 
-/// Blocks that are transformed together.
-pub(super) const BLOCKS: usize = 16;
+/// Registers of 256 bits that a batch of sixteen blocks takes.
+const PAIRS: usize = 8;
 
-/// Two blocks in each register, in the order of memory.
-pub(super) type Batch = [__m256i; BLOCKS / 2];
+type Sixteens = Batch<PAIRS>;
 
-// SAFETY: any pattern of bits is a value.
-pub(super) const ZEROS: Batch = unsafe { core::mem::zeroed() };
+/// Of as few blocks each takes less time by itself than all of them take as a batch.
+const FEW: usize = 3;
 
-/// Of fewer blocks than this each takes less time by itself than all of them take as a batch.
-const FEW: usize = 4;
+/// Serpent on registers of a width.
+#[derive(Clone, Copy)]
+pub(super) struct Serpent<W>(W);
+
+impl<W: Proof> Proof for Serpent<W> {
+    const FEATURES: &[&str] = W::FEATURES;
+
+    fn detect() -> Option<Self> {
+        W::detect().map(Self)
+    }
+}
 
 /// Registers in which batches are computed. Every width has AVX2 too, for all else.
 pub(super) trait Width: Proof {
-    /// Transforms a batch, with `before` added before the cipher, and `after` after it.
+    /// [`Cipher::all_rounds`] with the round keys of the direction.
     ///
     /// # Safety
-    /// It can be read and written `at`.
+    /// As there.
     unsafe fn all_rounds<const ENCRYPT: bool>(
         self,
         keys: &Schedule,
         at: Cursor,
-        before: &Batch,
-        after: &Batch,
+        before: &Sixteens,
+        after: &Sixteens,
     );
+}
+
+impl<W: Width> Cipher<PAIRS> for Serpent<W> {
+    type Keys = Schedules;
+    const NO_KEYS: Schedules = Schedules::EMPTY;
+    const FEW: usize = FEW;
+
+    fn expand(self, key: &[u8], keys: &mut Schedules) {
+        keys.expand(key);
+    }
+
+    /// # Safety
+    /// As the trait says.
+    #[inline(always)]
+    unsafe fn all_rounds<const ENCRYPT: bool>(
+        self,
+        keys: &Schedules,
+        at: Cursor,
+        before: &Sixteens,
+        after: &Sixteens,
+    ) {
+        // SAFETY: the caller promises the blocks.
+        unsafe {
+            self.0
+                .all_rounds::<ENCRYPT>(keys.of::<ENCRYPT>(), at, before, after);
+        }
+    }
+
+    #[inline(always)]
+    fn few<const ENCRYPT: bool>(
+        self,
+        keys: &Schedules,
+        input: Option<&Sixteens>,
+        masks: [&Sixteens; 2],
+        blocks: &mut Sixteens,
+        count: usize,
+    ) {
+        few::<ENCRYPT>(keys.of::<ENCRYPT>(), input, masks, blocks, count);
+    }
 }
 
 impl Width for Avx2 {
@@ -45,8 +91,8 @@ impl Width for Avx2 {
         self,
         keys: &Schedule,
         at: Cursor,
-        before: &Batch,
-        after: &Batch,
+        before: &Sixteens,
+        after: &Sixteens,
     ) {
         // SAFETY: the token shows that the CPU has AVX2; the caller promises the blocks.
         unsafe { rounds_of_eight::<ENCRYPT>(self, keys, at, before, after) }
@@ -61,128 +107,25 @@ impl Width for Avx2Avx512 {
         self,
         keys: &Schedule,
         at: Cursor,
-        before: &Batch,
-        after: &Batch,
+        before: &Sixteens,
+        after: &Sixteens,
     ) {
         // SAFETY: the token shows that the CPU has AVX-512; the caller promises the blocks.
         unsafe { rounds_of_sixteen::<ENCRYPT>(self, keys, at, before, after) }
     }
 }
 
-/// Source of what is added to blocks before and after the cipher.
-pub(super) trait Masks {
-    /// Goes on to the masks of the next `count` blocks.
-    ///
-    /// # Safety
-    /// A whole batch can be read at `source`. The blocks are the first of it.
-    unsafe fn next(&mut self, source: *const u8, count: usize);
-
-    /// The blocks that the cipher is to have, where they are not those of the source.
-    fn input(&self) -> Option<&Batch> {
-        None
-    }
-
-    fn before(&self) -> &Batch;
-
-    fn after(&self) -> &Batch;
-}
-
-/// Transforms `blocks` blocks.
-///
-/// # Safety
-/// They can be read and written `at`.
-#[inline(always)]
-pub(super) unsafe fn transform<W: Width, const ENCRYPT: bool>(
-    width: W,
-    keys: &Schedule,
-    masks: &mut impl Masks,
-    mut at: Cursor,
-    blocks: usize,
-) {
-    let (whole, rest) = (blocks / BLOCKS, blocks % BLOCKS);
-    for number in 0..whole {
-        // SAFETY: so many blocks are left, 16 of them for this batch.
-        unsafe {
-            at.prefetch(16 * BLOCKS, 16 * (blocks - BLOCKS * number));
-            masks.next(at.source, BLOCKS);
-            batch::<W, ENCRYPT>(width, keys, masks, at);
-            at = at.add(16 * BLOCKS);
-        }
-    }
-    if rest > 0 {
-        let mut room = Zeroizing::new(ZEROS);
-        // SAFETY: `rest` blocks are left, and the room is for 16.
-        unsafe {
-            copy(at.source, room.as_mut_ptr().cast(), rest);
-            masks.next(room.as_ptr().cast(), rest);
-            if rest < FEW {
-                few::<ENCRYPT>(keys, masks, &mut room, rest);
-            } else {
-                let destination = room.as_mut_ptr().cast::<u8>();
-                let source = destination.cast_const();
-                let inside = Cursor {
-                    source,
-                    destination,
-                };
-                batch::<W, ENCRYPT>(width, keys, masks, inside);
-            }
-            copy(room.as_ptr().cast(), at.destination, rest);
-        }
-    }
-}
-
-/// Transforms up to 16 blocks in their place, with nothing added to them.
-pub(super) fn in_place<W: Width, const ENCRYPT: bool>(
-    width: W,
-    keys: &Schedule,
-    blocks: &mut Batch,
-    count: usize,
-) {
-    let destination = blocks.as_mut_ptr().cast::<u8>();
-    let source = destination.cast_const();
-    let at = Cursor {
-        source,
-        destination,
-    };
-    // SAFETY: a batch has 16 blocks.
-    unsafe { transform::<W, ENCRYPT>(width, keys, &mut Nothing, at, count.min(BLOCKS)) }
-}
-
-/// Adds nothing, neither before the cipher nor after it.
-pub(super) struct Nothing;
-
-impl Masks for Nothing {
-    /// # Safety
-    /// As the trait says.
-    #[inline(always)]
-    unsafe fn next(&mut self, _: *const u8, _: usize) {}
-
-    fn before(&self) -> &Batch {
-        &ZEROS
-    }
-
-    fn after(&self) -> &Batch {
-        &ZEROS
-    }
-}
-
-/// Copies blocks. Each is read once, by one load.
-///
-/// # Safety
-/// They can be read at `from` and written at `to`.
-#[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, blocks: usize) {
-    for at in (0..16 * blocks).step_by(16) {
-        // SAFETY: the caller promises the blocks.
-        unsafe { _mm_storeu_si128(to.add(at).cast(), _mm_loadu_si128(from.add(at).cast())) };
-    }
-}
-
 /// Transforms the first `count` blocks, one after the other.
 #[inline(never)]
-fn few<const ENCRYPT: bool>(keys: &Schedule, masks: &impl Masks, blocks: &mut Batch, count: usize) {
-    let input = masks.input().map(blocks_of);
-    let (before, after) = (blocks_of(masks.before()), blocks_of(masks.after()));
+fn few<const ENCRYPT: bool>(
+    keys: &Schedule,
+    input: Option<&Sixteens>,
+    masks: [&Sixteens; 2],
+    blocks: &mut Sixteens,
+    count: usize,
+) {
+    let input = input.map(blocks_of);
+    let [before, after] = masks.map(blocks_of);
     for (number, block) in blocks_of_mut(blocks)[..count].iter_mut().enumerate() {
         // Otherwise a round key is kept on the stack from block to block.
         let keys = opaque(keys);
@@ -197,27 +140,6 @@ fn few<const ENCRYPT: bool>(keys: &Schedule, masks: &impl Masks, blocks: &mut Ba
     }
 }
 
-/// Transforms a batch.
-///
-/// # Safety
-/// It can be read and written `at`.
-#[inline(always)]
-unsafe fn batch<W: Width, const ENCRYPT: bool>(
-    width: W,
-    keys: &Schedule,
-    masks: &impl Masks,
-    at: Cursor,
-) {
-    let at = Cursor {
-        source: masks
-            .input()
-            .map_or(at.source, |input| input.as_ptr().cast()),
-        ..at
-    };
-    // SAFETY: the caller promises the blocks.
-    unsafe { width.all_rounds::<ENCRYPT>(keys, at, masks.before(), masks.after()) }
-}
-
 /// [`Width::all_rounds`] in two sets of words of eight blocks.
 ///
 /// # Safety
@@ -228,10 +150,10 @@ unsafe fn rounds_of_eight<const ENCRYPT: bool>(
     width: Avx2,
     keys: &Schedule,
     at: Cursor,
-    before: &Batch,
-    after: &Batch,
+    before: &Sixteens,
+    after: &Sixteens,
 ) {
-    let mut registers = ZEROS;
+    let mut registers = Zeros::BATCH;
     for (index, register) in registers.iter_mut().enumerate() {
         // SAFETY: the caller promises the blocks.
         let blocks = unsafe { _mm256_loadu_si256(at.source.add(32 * index).cast()) };
@@ -260,8 +182,8 @@ unsafe fn rounds_of_sixteen<const ENCRYPT: bool>(
     width: Avx2Avx512,
     keys: &Schedule,
     at: Cursor,
-    before: &Batch,
-    after: &Batch,
+    before: &Sixteens,
+    after: &Sixteens,
 ) {
     let four = |from: *const u8, index: usize| {
         // SAFETY: the caller promises the blocks, and batches have as many.
@@ -302,7 +224,7 @@ fn transposed_of_sixteen([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn words_of(width: Avx2, [a, b, c, d, e, f, g, h]: Batch) -> [State<Eight>; 2] {
+fn words_of(width: Avx2, [a, b, c, d, e, f, g, h]: Sixteens) -> [State<Eight>; 2] {
     let ([a, b, c, d], [e, f, g, h]) = (transposed([a, b, c, d]), transposed([e, f, g, h]));
     let new = |words| Eight::new(width, words);
     [
@@ -314,7 +236,7 @@ fn words_of(width: Avx2, [a, b, c, d, e, f, g, h]: Batch) -> [State<Eight>; 2] {
 /// The reverse of [`words_of`].
 #[inline]
 #[target_feature(enable = "avx2")]
-fn registers_of([one, other]: [State<Eight>; 2]) -> Batch {
+fn registers_of([one, other]: [State<Eight>; 2]) -> Sixteens {
     let registers = |[a, b, c, d]: State<Eight>| {
         transposed([a.register(), b.register(), c.register(), d.register()])
     };
@@ -335,18 +257,6 @@ fn transposed([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
         _mm256_unpacklo_epi64(high[0], high[1]),
         _mm256_unpackhi_epi64(high[0], high[1]),
     ]
-}
-
-/// The blocks of a batch, as numbers in the order of memory.
-pub(super) fn blocks_of(batch: &Batch) -> &[u128; BLOCKS] {
-    // SAFETY: as many bytes, of no less alignment, and any pattern of bits is a value.
-    unsafe { &*core::ptr::from_ref(batch).cast() }
-}
-
-/// Like [`blocks_of`], to write.
-pub(super) fn blocks_of_mut(batch: &mut Batch) -> &mut [u128; BLOCKS] {
-    // SAFETY: as above, and the borrow remains exclusive.
-    unsafe { &mut *core::ptr::from_mut(batch).cast() }
 }
 
 fn words(block: u128) -> State<u32> {

@@ -11,7 +11,7 @@ pub(crate) fn stack() {
     below::<STACK_BYTES>();
 }
 
-/// Overwrites the `BYTES` of the stack below the frame of the caller.
+/// Like [`stack`], for functions whose frames have no more than `BYTES` together.
 #[inline(never)]
 pub(crate) fn below<const BYTES: usize>() {
     let zeros = [0u8; BYTES];

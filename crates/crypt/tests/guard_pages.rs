@@ -58,6 +58,10 @@ fn nothing_outside_a_run_is_touched() {
         "serpent-cbc-essiv:sha256",
         "serpent-ctr-plain64",
         "serpent-ecb",
+        "camellia-xts-plain64",
+        "camellia-cbc-essiv:sha256",
+        "camellia-ctr-plain64",
+        "camellia-ecb",
         "twofish-xts-plain64",
         "xchacha12,aes-adiantum-plain64",
     ] {

@@ -25,7 +25,7 @@ use scrim_sys::memory::MappedFile;
 const FIRST: IvSector = IvSector(77);
 const SECTOR: usize = 512;
 /// One specification of each mode, for each cipher that has kernels of this project.
-const SPECS: [&str; 8] = [
+const SPECS: [&str; 12] = [
     "aes-xts-plain64",
     "aes-cbc-plain64",
     "aes-ctr-plain64",
@@ -34,6 +34,10 @@ const SPECS: [&str; 8] = [
     "serpent-cbc-plain64",
     "serpent-ctr-plain64",
     "serpent-ecb",
+    "camellia-xts-plain64",
+    "camellia-cbc-plain64",
+    "camellia-ctr-plain64",
+    "camellia-ecb",
 ];
 
 #[test]

@@ -1,6 +1,7 @@
 //! Where expanded keys are, by the process's own memory as the kernel shows it: on locked,
 //! undumpable pages while the cipher lives, nowhere afterwards. The round keys looked for are those
-//! that are the key itself, of Serpent, whose are not, the first, and of AES-GCM all.
+//! that are the key itself, of Serpent, whose are not, the first, of Camellia the first as kernels have it, and of AES-GCM
+//! all.
 //!
 //! One test has keys in memory, so that no other thread has any of its own.
 
@@ -258,7 +259,7 @@ fn check(flags: &str, driver: &str) {
 }
 
 /// Every mode, and of every way to make IVs one that holds a key.
-const SPECS: [&str; 13] = [
+const SPECS: [&str; 14] = [
     "aes-xts-plain64",
     "aes-cbc-essiv:sha256",
     "aes-ctr-essiv:blake2b-256",
@@ -270,6 +271,7 @@ const SPECS: [&str; 13] = [
     "twofish-xts-plain64",
     "twofish-lrw-essiv:sha256",
     "camellia-xts-plain64",
+    "camellia-cbc-essiv:sha256",
     "xchacha12,aes-adiantum-plain64",
     "xchacha20,aes-adiantum-plain64",
 ];
@@ -299,8 +301,9 @@ fn masked_key(driver: &str, size: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Patterns to look for: each block of the masked key, the last one too where it starts in the middle
-/// of another, and, masked too, both blocks of the digests that are keys of ESSIV, and the first round key of Serpent.
+/// Patterns to look for: each block of the masked key, the last one too where it starts in the middle of another, and,
+/// masked too, both blocks of the digests that are keys of ESSIV, the first round key of Serpent, and the first four
+/// bytes of that of Camellia, each four times.
 fn pieces(masked: &[u8], spec: &str) -> Vec<[u8; 16]> {
     let mut pieces: Vec<[u8; 16]> = masked.as_chunks().0.to_vec();
     pieces.extend(masked.last_chunk::<16>());
@@ -314,6 +317,9 @@ fn pieces(masked: &[u8], spec: &str) -> Vec<[u8; 16]> {
         masked_serpent_key(&masked[..masked.len() / keys], &mut round_key);
         clear_stack();
         pieces.push(round_key);
+    }
+    if spec.starts_with("camellia") {
+        pieces.push(std::array::from_fn(|at| masked[at / 4]));
     }
     pieces
 }

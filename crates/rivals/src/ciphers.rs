@@ -39,7 +39,7 @@ const fn load(name: &'static str, cipher: Cipher, bytes: usize, cold: bool) -> L
     }
 }
 
-const LOADS: [Load; 12] = [
+const LOADS: [Load; 13] = [
     load("aes256xts_512b", Cipher::Aes256Xts, 512, false),
     load("aes256xts_4k", Cipher::Aes256Xts, 4096, false),
     load("aes128xts_4k", Cipher::Aes128Xts, 4096, false),
@@ -48,6 +48,7 @@ const LOADS: [Load; 12] = [
     load("aes128ctr_4k", Cipher::Aes128Ctr, 4096, false),
     load("aes128ecb_4k", Cipher::Aes128Ecb, 4096, false),
     load("serpent256xts_4k", Cipher::Serpent256Xts, 4096, false),
+    load("camellia256xts_4k", Cipher::Camellia256Xts, 4096, false),
     load("aes128gcm_16k", Cipher::Aes128Gcm, 16384, false),
     load("aes256gcm_16k", Cipher::Aes256Gcm, 16384, false),
     load("aes256xts_512b_cold", Cipher::Aes256Xts, 512, true),

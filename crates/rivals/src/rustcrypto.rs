@@ -41,8 +41,9 @@ fn set_up(work: Work) -> SetUp {
         Cipher::Aes128Cbc => serial::set_up(work, Cbc(cipher::<Aes128>(key)?), no_essiv),
         Cipher::Aes128Ctr => serial::set_up(work, Ctr(cipher(key)?), no_essiv),
         Cipher::Aes128Ecb => serial::set_up(work, Ecb(cipher(key)?), no_essiv),
-        // The crate has the block cipher alone: XTS around it is Scrim's portable code.
+        // The crates have the block cipher alone: XTS around it is Scrim's portable code.
         Cipher::Serpent256Xts => scrim::portable(work, "xts-serpent-portable"),
+        Cipher::Camellia256Xts => scrim::portable(work, "xts-camellia-portable"),
         Cipher::Aes128Gcm => Ok(Some(Box::new(Gcm(cipher::<Aes128Gcm>(key)?, work)))),
         Cipher::Aes256Gcm => Ok(Some(Box::new(Gcm(cipher::<Aes256Gcm>(key)?, work)))),
     }

@@ -13,6 +13,7 @@ pub(crate) enum Cipher {
     Aes128Ctr,
     Aes128Ecb,
     Serpent256Xts,
+    Camellia256Xts,
     /// Records with a nonce and a tag of their own.
     Aes128Gcm,
     Aes256Gcm,
@@ -55,7 +56,7 @@ impl Cipher {
     /// The key: for XTS the data key followed by the tweak key.
     pub(crate) fn key(self) -> &'static [u8] {
         match self {
-            Self::Aes256Xts | Self::Serpent256Xts => &KEY,
+            Self::Aes256Xts | Self::Serpent256Xts | Self::Camellia256Xts => &KEY,
             Self::Aes128Xts | Self::Aes256CbcEssiv | Self::Aes256Gcm => &KEY[..32],
             Self::Aes128Cbc | Self::Aes128Ctr | Self::Aes128Ecb | Self::Aes128Gcm => &KEY[..16],
         }
@@ -70,7 +71,7 @@ impl Cipher {
             | Self::Aes128Ctr
             | Self::Aes128Ecb
             | Self::Aes128Gcm => Some(10),
-            Self::Serpent256Xts => None,
+            Self::Serpent256Xts | Self::Camellia256Xts => None,
         }
     }
 
@@ -88,6 +89,7 @@ impl Cipher {
             Self::Aes128Ctr => "aes-ctr-plain64",
             Self::Aes128Ecb => "aes-ecb",
             Self::Serpent256Xts => "serpent-xts-plain64",
+            Self::Camellia256Xts => "camellia-xts-plain64",
             Self::Aes128Gcm | Self::Aes256Gcm => return None,
         })
     }
@@ -102,6 +104,7 @@ impl Cipher {
             Self::Aes128Ctr => "AES-128-CTR, plain64",
             Self::Aes128Ecb => "AES-128-ECB",
             Self::Serpent256Xts => "Serpent-256-XTS, plain64",
+            Self::Camellia256Xts => "Camellia-256-XTS, plain64",
             Self::Aes128Gcm => "AES-128-GCM",
             Self::Aes256Gcm => "AES-256-GCM",
         }

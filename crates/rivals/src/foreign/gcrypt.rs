@@ -18,6 +18,7 @@ pub(crate) const GCRYPT: Library = Library {
 const AES128: c_int = 7;
 const AES256: c_int = 9;
 const SERPENT256: c_int = 306;
+const CAMELLIA256: c_int = 312;
 const MODE_ECB: c_int = 1;
 const MODE_CBC: c_int = 3;
 const MODE_CTR: c_int = 6;
@@ -83,6 +84,7 @@ fn set_up(work: Work) -> SetUp {
         Cipher::Aes128Ctr => (AES128, MODE_CTR),
         Cipher::Aes128Ecb => (AES128, MODE_ECB),
         Cipher::Serpent256Xts => (SERPENT256, MODE_XTS),
+        Cipher::Camellia256Xts => (CAMELLIA256, MODE_XTS),
         Cipher::Aes128Cbc | Cipher::Aes128Gcm | Cipher::Aes256Gcm => return Ok(None),
     };
     let key = Key::new(functions, algorithm, mode, work.cipher.key())?;

@@ -58,6 +58,9 @@ functions! {
         fn serpent256_set_key(*mut Context, *const u8);
         fn serpent_encrypt(*const Context, usize, *mut u8, *const u8);
         fn serpent_decrypt(*const Context, usize, *mut u8, *const u8);
+        fn camellia256_set_encrypt_key(*mut Context, *const u8);
+        fn camellia256_set_decrypt_key(*mut Context, *const u8);
+        fn camellia256_crypt(*const Context, usize, *mut u8, *const u8);
         fn xts_encrypt_message(*const Context, *const Context, Blocks, *const u8, usize, *mut u8, *const u8);
         fn xts_decrypt_message(*const Context, *const Context, Blocks, Blocks, *const u8, usize, *mut u8, *const u8);
         fn ctr_crypt(*const Context, Blocks, usize, *mut u8, usize, *mut u8, *const u8);
@@ -137,56 +140,70 @@ impl Sector for Keys {
     }
 }
 
-/// Serpent in XTS, which Nettle has for any block cipher.
-struct SerpentXts {
+/// A direction of a block cipher with keys of 32 bytes: what expands a key, and what transforms blocks with it.
+type HalfCipher = (SetKey, Blocks);
+
+/// A block cipher in XTS, which Nettle has for any.
+struct AnyXts {
     nettle: Functions,
-    data: Box<Context>,
+    encrypt: (Box<Context>, Blocks),
+    decrypt: (Box<Context>, Blocks),
     tweak: Box<Context>,
 }
 
-impl SerpentXts {
+impl AnyXts {
     /// `key` is two keys of 32 bytes.
-    fn new(nettle: Functions, key: &[u8]) -> Self {
+    ///
+    /// # Safety
+    /// The functions are of one cipher, which takes such keys.
+    unsafe fn new(
+        nettle: Functions,
+        encrypt: HalfCipher,
+        decrypt: HalfCipher,
+        key: &[u8],
+    ) -> Self {
         assert!(key.len() == 64, "a key of {} bytes", key.len());
-        let [data, tweak] = [&key[..32], &key[32..]].map(|key| {
+        let context = |set_key: SetKey, key: &[u8]| {
             let mut context = Box::new(Context([0; 1024]));
             // SAFETY: the key has 32 bytes; the context has room for any structure of keys.
-            unsafe { (nettle.serpent256_set_key)(&raw mut *context, key.as_ptr()) };
+            unsafe { set_key(&raw mut *context, key.as_ptr()) };
             context
-        });
+        };
+        let (data, tweak) = key.split_at(32);
         Self {
             nettle,
-            data,
-            tweak,
+            encrypt: (context(encrypt.0, data), encrypt.1),
+            decrypt: (context(decrypt.0, data), decrypt.1),
+            tweak: context(encrypt.0, tweak),
         }
     }
 }
 
-impl Sector for SerpentXts {
+impl Sector for AnyXts {
     fn turn_sector(
         &mut self,
         direction: Direction,
         iv: &[u8; BLOCK],
         sector: &mut [u8],
     ) -> Result<(), Fault> {
-        let (data, tweak) = (&raw const *self.data, &raw const *self.tweak);
+        let tweak = &raw const *self.tweak;
         let (len, at, iv) = (sector.len(), sector.as_mut_ptr(), iv.as_ptr());
         let Functions {
             xts_encrypt_message,
             xts_decrypt_message,
-            serpent_encrypt,
-            serpent_decrypt,
             ..
         } = self.nettle;
-        // SAFETY: both contexts are of Serpent; whole blocks, in place.
+        let (encrypt, decrypt) = (self.encrypt.1, self.decrypt.1);
+        // SAFETY: contexts are of the cipher, and of these directions; whole blocks, in place.
         unsafe {
             match direction {
                 Direction::Encrypt => {
-                    xts_encrypt_message(data, tweak, serpent_encrypt, iv, len, at, at);
+                    let data = &raw const *self.encrypt.0;
+                    xts_encrypt_message(data, tweak, encrypt, iv, len, at, at);
                 }
                 Direction::Decrypt => {
-                    let ciphers = (serpent_decrypt, serpent_encrypt);
-                    xts_decrypt_message(data, tweak, ciphers.0, ciphers.1, iv, len, at, at);
+                    let data = &raw const *self.decrypt.0;
+                    xts_decrypt_message(data, tweak, decrypt, encrypt, iv, len, at, at);
                 }
             }
         }
@@ -254,7 +271,18 @@ fn set_up(work: Work) -> SetUp {
             ),
         ),
         Cipher::Serpent256Xts => {
-            let key = SerpentXts::new(nettle, work.cipher.key());
+            let encrypt: HalfCipher = (nettle.serpent256_set_key, nettle.serpent_encrypt);
+            let decrypt: HalfCipher = (nettle.serpent256_set_key, nettle.serpent_decrypt);
+            // SAFETY: all of Serpent.
+            let key = unsafe { AnyXts::new(nettle, encrypt, decrypt, work.cipher.key()) };
+            return serial::set_up(work, key, |_| Err(Fault::of("ESSIV")));
+        }
+        Cipher::Camellia256Xts => {
+            let crypt = nettle.camellia256_crypt;
+            let encrypt: HalfCipher = (nettle.camellia256_set_encrypt_key, crypt);
+            let decrypt: HalfCipher = (nettle.camellia256_set_decrypt_key, crypt);
+            // SAFETY: all of Camellia.
+            let key = unsafe { AnyXts::new(nettle, encrypt, decrypt, work.cipher.key()) };
             return serial::set_up(work, key, |_| Err(Fault::of("ESSIV")));
         }
         Cipher::Aes128Cbc | Cipher::Aes128Gcm | Cipher::Aes256Gcm => return Ok(None),

@@ -11,7 +11,7 @@
 //! Block ciphers are those of RustCrypto, and a Twofish of our own. The `aes` crate uses AES instructions where it finds
 //! them. `RUSTFLAGS='--cfg aes_backend="soft"'` builds it without. A mode is written once, for each [`blocks::Family`] of
 //! block ciphers; AES-GCM has GHASH by multiplications of integers. A wide kernel for one of them is a row in a table of
-//! its own, as `x86_64` has for AES and Serpent.
+//! its own, as `x86_64` has for AES, Serpent and Camellia.
 
 mod adiantum;
 mod blocks;

@@ -39,6 +39,10 @@ proofs! {
     Vaes2: ["aes" "vaes" "vpclmulqdq" "avx2"];
     /// VAES and VPCLMULQDQ on 512-bit registers.
     Vaes512: ["aes" "vaes" "vpclmulqdq" "avx512f" "avx512bw"];
+    /// Arithmetic in the field of AES on 256-bit registers.
+    Gfni2: ["gfni" "avx2"];
+    /// The same on 512-bit registers.
+    Gfni512: ["gfni" "avx2" "avx512f" "avx512bw"];
     /// Integer arithmetic on 256-bit registers.
     Avx2: ["avx2"];
     /// The same, and the foundation of AVX-512.

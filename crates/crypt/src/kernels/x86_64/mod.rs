@@ -5,6 +5,7 @@ mod aesni;
 mod ahead;
 pub(crate) mod argon2;
 mod batch;
+mod camellia;
 mod cbc;
 mod cbc_aesni;
 mod cbc_vaes2;
@@ -64,6 +65,22 @@ pub(crate) static KERNELS: &[Kernel] = &[
     serpent::CBC,
     serpent::CTR,
     serpent::ECB,
+    camellia::XTS_AVX512,
+    camellia::CBC_AVX512,
+    camellia::CTR_AVX512,
+    camellia::ECB_AVX512,
+    camellia::XTS_AVX2,
+    camellia::CBC_AVX2,
+    camellia::CTR_AVX2,
+    camellia::ECB_AVX2,
+    camellia::XTS_VAES2,
+    camellia::CBC_VAES2,
+    camellia::CTR_VAES2,
+    camellia::ECB_VAES2,
+    camellia::XTS_AESNI,
+    camellia::CBC_AESNI,
+    camellia::CTR_AESNI,
+    camellia::ECB_AESNI,
 ];
 
 /// Every kernel of AES-GCM for x86-64, the fastest first.

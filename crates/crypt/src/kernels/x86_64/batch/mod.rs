@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | for | Serpent, on registers of every width |
+//! | for | Serpent and Camellia, on registers of every width |
 //! | batch | blocks in memory, as many as the cipher transforms together; they are added to masks before the cipher and after it |
 //! | masks | tweaks, counters or ciphertext, made one batch ahead where they are written by general registers |
 //! | constant time | yes, as the cipher is |
@@ -56,7 +56,7 @@ pub(super) trait Cipher<const PAIRS: usize>: Proof {
         count: usize,
     );
 
-    /// Removes what the cipher may have left on the stack below the caller's frame.
+    /// Removes what the rounds may have left on the stack below the caller's frame.
     fn wipe_stack(self) {}
 }
 

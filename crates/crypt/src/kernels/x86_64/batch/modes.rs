@@ -87,12 +87,12 @@ impl<C: Cipher<PAIRS>, const PAIRS: usize, M: Mode> Keyed<C, PAIRS, M> {
         ) {
             // SAFETY: the caller promises the run.
             unsafe { M::transform::<C, PAIRS, ENCRYPT>(cipher, keys, ivs, run) }
+            cipher.wipe_stack();
         }
         let run = RawRun::from(run);
         // SAFETY: the token shows that the CPU has AVX, as every cipher's does. The pointers are of memory that `run`
         // was made of, and that is borrowed for longer than this call takes.
         unsafe { transform::<C, PAIRS, M, ENCRYPT>(self.cipher, &self.keys, ivs, &run) }
-        self.cipher.wipe_stack();
     }
 }
 

@@ -39,7 +39,7 @@ const fn load(name: &'static str, cipher: Cipher, bytes: usize, cold: bool) -> L
     }
 }
 
-const LOADS: [Load; 13] = [
+const LOADS: [Load; 14] = [
     load("aes256xts_512b", Cipher::Aes256Xts, 512, false),
     load("aes256xts_4k", Cipher::Aes256Xts, 4096, false),
     load("aes128xts_4k", Cipher::Aes128Xts, 4096, false),
@@ -49,6 +49,7 @@ const LOADS: [Load; 13] = [
     load("aes128ecb_4k", Cipher::Aes128Ecb, 4096, false),
     load("serpent256xts_4k", Cipher::Serpent256Xts, 4096, false),
     load("camellia256xts_4k", Cipher::Camellia256Xts, 4096, false),
+    load("adiantum_4k", Cipher::Adiantum12, 4096, false),
     load("aes128gcm_16k", Cipher::Aes128Gcm, 16384, false),
     load("aes256gcm_16k", Cipher::Aes256Gcm, 16384, false),
     load("aes256xts_512b_cold", Cipher::Aes256Xts, 512, true),
@@ -56,10 +57,13 @@ const LOADS: [Load; 13] = [
 ];
 
 /// Loads that are run again with fewer of the processor's instructions.
-const RESTRICTED: [&str; 5] = [
+const RESTRICTED: [&str; 8] = [
     "aes256xts_512b",
     "aes256xts_4k",
     "aes128ctr_4k",
+    "serpent256xts_4k",
+    "camellia256xts_4k",
+    "adiantum_4k",
     "aes128gcm_16k",
     "aes256gcm_16k",
 ];

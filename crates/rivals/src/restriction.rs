@@ -17,9 +17,9 @@ pub(crate) enum Restriction {
     /// All that the processor has.
     #[default]
     None,
-    /// No AVX-512; VAES on 256 bits.
+    /// Neither AVX-512 nor GFNI; VAES on 256 bits, as on Zen 3.
     Avx2,
-    /// Neither AVX-512 nor VAES.
+    /// Nor VAES.
     Aesni,
 }
 
@@ -76,19 +76,19 @@ impl Restriction {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::None => "all features",
-            Self::Avx2 => "without AVX-512",
-            Self::Aesni => "without AVX-512 and VAES",
+            Self::Avx2 => "without AVX-512 and GFNI",
+            Self::Aesni => "without AVX-512, GFNI and VAES",
         }
     }
 
     /// `OPENSSL_ia32cap` is OpenSSL's and aws-lc's: what is to be cleared of leaf 1 and of leaf 7,
-    /// `EBX` below `ECX`. Of leaf 7 these are the AVX-512 extensions and, for the second, VAES and
+    /// `EBX` below `ECX`. Of leaf 7 these are the AVX-512 extensions, GFNI and, for the second, VAES and
     /// VPCLMULQDQ. GnuTLS 3.7 and Nettle have nothing beyond AES-NI.
     fn environment(self) -> [(&'static str, Option<&'static str>); 2] {
         let (scrim, openssl) = match self {
             Self::None => (None, None),
-            Self::Avx2 => (Some("avx512f"), Some("~0x0:~0x5842d0230000")),
-            Self::Aesni => (Some("avx512f,vaes"), Some("~0x0:~0x5e42d0230000")),
+            Self::Avx2 => (Some("avx512f,gfni"), Some("~0x0:~0x5942d0230000")),
+            Self::Aesni => (Some("avx512f,gfni,vaes"), Some("~0x0:~0x5f42d0230000")),
         };
         [("SCRIM_DISABLE", scrim), ("OPENSSL_ia32cap", openssl)]
     }
@@ -97,8 +97,8 @@ impl Restriction {
     pub(crate) fn gcrypt_features(self) -> &'static [&'static CStr] {
         match self {
             Self::None => &[],
-            Self::Avx2 => &[c"intel-avx512"],
-            Self::Aesni => &[c"intel-avx512", c"intel-vaes-vpclmul"],
+            Self::Avx2 => &[c"intel-avx512", c"intel-gfni"],
+            Self::Aesni => &[c"intel-avx512", c"intel-gfni", c"intel-vaes-vpclmul"],
         }
     }
 }

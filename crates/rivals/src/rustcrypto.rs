@@ -44,6 +44,8 @@ fn set_up(work: Work) -> SetUp {
         // The crates have the block cipher alone: XTS around it is Scrim's portable code.
         Cipher::Serpent256Xts => scrim::portable(work, "xts-serpent-portable"),
         Cipher::Camellia256Xts => scrim::portable(work, "xts-camellia-portable"),
+        // It has XChaCha, Poly1305 and AES: what joins them is Scrim's portable code.
+        Cipher::Adiantum12 => scrim::portable(work, "adiantum-xchacha12-aes-portable"),
         Cipher::Aes128Gcm => Ok(Some(Box::new(Gcm(cipher::<Aes128Gcm>(key)?, work)))),
         Cipher::Aes256Gcm => Ok(Some(Box::new(Gcm(cipher::<Aes256Gcm>(key)?, work)))),
     }

@@ -14,6 +14,8 @@ pub(crate) enum Cipher {
     Aes128Ecb,
     Serpent256Xts,
     Camellia256Xts,
+    /// With 12 rounds of XChaCha.
+    Adiantum12,
     /// Records with a nonce and a tag of their own.
     Aes128Gcm,
     Aes256Gcm,
@@ -57,7 +59,9 @@ impl Cipher {
     pub(crate) fn key(self) -> &'static [u8] {
         match self {
             Self::Aes256Xts | Self::Serpent256Xts | Self::Camellia256Xts => &KEY,
-            Self::Aes128Xts | Self::Aes256CbcEssiv | Self::Aes256Gcm => &KEY[..32],
+            Self::Aes128Xts | Self::Aes256CbcEssiv | Self::Adiantum12 | Self::Aes256Gcm => {
+                &KEY[..32]
+            }
             Self::Aes128Cbc | Self::Aes128Ctr | Self::Aes128Ecb | Self::Aes128Gcm => &KEY[..16],
         }
     }
@@ -71,7 +75,7 @@ impl Cipher {
             | Self::Aes128Ctr
             | Self::Aes128Ecb
             | Self::Aes128Gcm => Some(10),
-            Self::Serpent256Xts | Self::Camellia256Xts => None,
+            Self::Serpent256Xts | Self::Camellia256Xts | Self::Adiantum12 => None,
         }
     }
 
@@ -90,6 +94,7 @@ impl Cipher {
             Self::Aes128Ecb => "aes-ecb",
             Self::Serpent256Xts => "serpent-xts-plain64",
             Self::Camellia256Xts => "camellia-xts-plain64",
+            Self::Adiantum12 => "xchacha12,aes-adiantum-plain64",
             Self::Aes128Gcm | Self::Aes256Gcm => return None,
         })
     }
@@ -105,6 +110,7 @@ impl Cipher {
             Self::Aes128Ecb => "AES-128-ECB",
             Self::Serpent256Xts => "Serpent-256-XTS, plain64",
             Self::Camellia256Xts => "Camellia-256-XTS, plain64",
+            Self::Adiantum12 => "Adiantum with XChaCha12, plain64",
             Self::Aes128Gcm => "AES-128-GCM",
             Self::Aes256Gcm => "AES-256-GCM",
         }

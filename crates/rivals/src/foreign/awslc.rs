@@ -25,7 +25,10 @@ fn set_up(work: Work) -> SetUp {
         match work.cipher {
             Cipher::Aes256Xts => ffi::EVP_aes_256_xts(),
             // aws-lc does not have these.
-            Cipher::Aes128Xts | Cipher::Serpent256Xts | Cipher::Camellia256Xts => return Ok(None),
+            Cipher::Aes128Xts
+            | Cipher::Serpent256Xts
+            | Cipher::Camellia256Xts
+            | Cipher::Adiantum12 => return Ok(None),
             Cipher::Aes256CbcEssiv => ffi::EVP_aes_256_cbc(),
             Cipher::Aes128Cbc => ffi::EVP_aes_128_cbc(),
             Cipher::Aes128Ctr => ffi::EVP_aes_128_ctr(),

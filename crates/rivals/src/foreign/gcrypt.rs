@@ -85,7 +85,9 @@ fn set_up(work: Work) -> SetUp {
         Cipher::Aes128Ecb => (AES128, MODE_ECB),
         Cipher::Serpent256Xts => (SERPENT256, MODE_XTS),
         Cipher::Camellia256Xts => (CAMELLIA256, MODE_XTS),
-        Cipher::Aes128Cbc | Cipher::Aes128Gcm | Cipher::Aes256Gcm => return Ok(None),
+        Cipher::Aes128Cbc | Cipher::Adiantum12 | Cipher::Aes128Gcm | Cipher::Aes256Gcm => {
+            return Ok(None);
+        }
     };
     let key = Key::new(functions, algorithm, mode, work.cipher.key())?;
     serial::set_up(work, key, |key| Key::new(functions, AES256, MODE_ECB, key))

@@ -156,12 +156,7 @@ impl AnyXts {
     ///
     /// # Safety
     /// The functions are of one cipher, which takes such keys.
-    unsafe fn new(
-        nettle: Functions,
-        encrypt: HalfCipher,
-        decrypt: HalfCipher,
-        key: &[u8],
-    ) -> Self {
+    unsafe fn new(nettle: Functions, encrypt: HalfCipher, decrypt: HalfCipher, key: &[u8]) -> Self {
         assert!(key.len() == 64, "a key of {} bytes", key.len());
         let context = |set_key: SetKey, key: &[u8]| {
             let mut context = Box::new(Context([0; 1024]));
@@ -285,7 +280,9 @@ fn set_up(work: Work) -> SetUp {
             let key = unsafe { AnyXts::new(nettle, encrypt, decrypt, work.cipher.key()) };
             return serial::set_up(work, key, |_| Err(Fault::of("ESSIV")));
         }
-        Cipher::Aes128Cbc | Cipher::Aes128Gcm | Cipher::Aes256Gcm => return Ok(None),
+        Cipher::Aes128Cbc | Cipher::Adiantum12 | Cipher::Aes128Gcm | Cipher::Aes256Gcm => {
+            return Ok(None);
+        }
     };
     serial::set_up(work, keys(encrypt, decrypt, work.cipher.key()), |key| {
         Ok(keys(

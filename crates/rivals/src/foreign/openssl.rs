@@ -32,7 +32,7 @@ fn set_up(work: Work) -> SetUp {
             Cipher::Aes128Ecb => ffi::EVP_aes_128_ecb(),
             Cipher::Aes128Gcm => ffi::EVP_aes_128_gcm(),
             Cipher::Aes256Gcm => ffi::EVP_aes_256_gcm(),
-            Cipher::Serpent256Xts | Cipher::Camellia256Xts => return Ok(None),
+            Cipher::Serpent256Xts | Cipher::Camellia256Xts | Cipher::Adiantum12 => return Ok(None),
         }
     };
     if work.is_tagged() {

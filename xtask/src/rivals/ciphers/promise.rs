@@ -37,6 +37,7 @@ const SERIAL: &[&str] = LIBRARIES.split_at(LIBRARIES.len() - 1).0;
 
 const BOUND: Peer = Peer::One("bound");
 const AWS_LC: Peer = Peer::One("awslc");
+const RUSTCRYPTO: Peer = Peer::One("rustcrypto");
 const IPSEC_MB: Peer = Peer::One("ipsecmb");
 
 const fn promise(
@@ -58,7 +59,7 @@ const fn promise(
 
 /// All ratios; those of one load are next to each other.
 #[rustfmt::skip]
-pub(super) const PROMISES: [Promise; 36] = {
+pub(super) const PROMISES: [Promise; 41] = {
     use Peer::{Best, One, Serial};
     use Way::{Decrypt, Encrypt, Worse};
     const ESSIV: &str = "aes256cbc_essiv_512b";
@@ -85,8 +86,9 @@ pub(super) const PROMISES: [Promise; 36] = {
         promise("aes128ctr_vs_best", "aes128ctr_4k", Best, Worse, None),
         promise("aes128ecb_of_bound", "aes128ecb_4k", BOUND, Worse, Some(0.90)),
         promise("aes128ecb_vs_best", "aes128ecb_4k", Best, Worse, None),
-        promise("serpent256xts_4k_vs_best", "serpent256xts_4k", Best, Worse, Some(1.0)),
+        promise("serpent256xts_4k_vs_best", "serpent256xts_4k", Best, Worse, Some(1.6)),
         promise("camellia256xts_4k_vs_best", "camellia256xts_4k", Best, Worse, Some(1.0)),
+        promise("adiantum_4k_vs_rustcrypto", "adiantum_4k", RUSTCRYPTO, Worse, Some(3.0)),
         promise("aes128gcm_16k_vs_awslc", "aes128gcm_16k", AWS_LC, Worse, Some(1.05)),
         promise("aes256gcm_16k_vs_awslc", "aes256gcm_16k", AWS_LC, Worse, Some(1.05)),
         promise("aes256xts_cold_vs_best", "aes256xts_512b_cold", Best, Worse, Some(1.4)),
@@ -97,6 +99,9 @@ pub(super) const PROMISES: [Promise; 36] = {
         promise("avx2_aes256xts_4k_vs_best", "avx2_aes256xts_4k", Best, Worse, Some(1.0)),
         promise("avx2_aes128ctr_of_bound", "avx2_aes128ctr_4k", BOUND, Worse, None),
         promise("avx2_aes128ctr_vs_best", "avx2_aes128ctr_4k", Best, Worse, Some(1.0)),
+        promise("avx2_serpent256xts_4k_vs_best", "avx2_serpent256xts_4k", Best, Worse, Some(1.0)),
+        promise("avx2_camellia256xts_4k_vs_best", "avx2_camellia256xts_4k", Best, Worse, Some(1.0)),
+        promise("avx2_adiantum_4k_vs_rustcrypto", "avx2_adiantum_4k", RUSTCRYPTO, Worse, Some(3.0)),
         promise("avx2_aes128gcm_16k_vs_awslc", "avx2_aes128gcm_16k", AWS_LC, Worse, Some(2.0)),
         promise("avx2_aes256gcm_16k_vs_awslc", "avx2_aes256gcm_16k", AWS_LC, Worse, Some(1.8)),
         promise("aesni_aes256xts_512b_vs_best", "aesni_aes256xts_512b", Best, Worse, Some(1.2)),
@@ -180,8 +185,9 @@ mod tests {
             ("aes256cbc_decrypt_of_bound", 0.90),
             ("aes128ctr_of_bound", 0.90),
             ("aes128ecb_of_bound", 0.90),
-            ("serpent256xts_4k_vs_best", 1.0),
+            ("serpent256xts_4k_vs_best", 1.6),
             ("camellia256xts_4k_vs_best", 1.0),
+            ("adiantum_4k_vs_rustcrypto", 3.0),
             ("aes128gcm_16k_vs_awslc", 1.05),
             ("aes256gcm_16k_vs_awslc", 1.05),
             ("aes256xts_cold_vs_best", 1.4),
@@ -191,6 +197,9 @@ mod tests {
             ("avx2_aes256xts_4k_of_bound", 0.85),
             ("avx2_aes256xts_4k_vs_best", 1.0),
             ("avx2_aes128ctr_vs_best", 1.0),
+            ("avx2_serpent256xts_4k_vs_best", 1.0),
+            ("avx2_camellia256xts_4k_vs_best", 1.0),
+            ("avx2_adiantum_4k_vs_rustcrypto", 3.0),
             ("avx2_aes128gcm_16k_vs_awslc", 2.0),
             ("avx2_aes256gcm_16k_vs_awslc", 1.8),
             ("aesni_aes256xts_512b_vs_best", 1.2),

@@ -3,6 +3,7 @@
 #[cfg(target_arch = "aarch64")]
 #[allow(unsafe_code, reason = "core::arch")]
 pub(crate) mod aarch64;
+mod adiantum;
 pub(crate) mod argon2;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "pointers")]

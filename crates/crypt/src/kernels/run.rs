@@ -110,6 +110,38 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Hands the run to `transform` in pieces of `units` data units, in their place at the destination.
+pub(super) fn piecewise(run: Run<'_>, units: usize, transform: impl FnMut(&mut [u8])) {
+    let piece = run.unit() * units;
+    pieces(run.into_data(), piece, transform);
+}
+
+/// Hands data to `transform` in pieces of `piece` bytes, and at last what is left, in their place at the destination,
+/// which is as long as the source.
+pub(super) fn pieces(data: Data<'_>, piece: usize, mut transform: impl FnMut(&mut [u8])) {
+    match data {
+        Data::InPlace(data) => data.chunks_mut(piece).for_each(transform),
+        Data::Copy {
+            source,
+            destination,
+        } => {
+            for (source, destination) in source.chunks(piece).zip(destination.chunks_mut(piece)) {
+                destination.copy_from_slice(source);
+                transform(destination);
+            }
+        }
+        Data::Shared {
+            source,
+            destination,
+        } => {
+            for (at, destination) in (0..).step_by(piece).zip(destination.chunks_mut(piece)) {
+                source.part(at, destination.len()).copy_to(destination);
+                transform(destination);
+            }
+        }
+    }
+}
+
 /// Number of data units of `unit` bytes, after checks on which kernels, unsafe ones among them,
 /// rely.
 fn units(unit: usize, source: usize, destination: usize) -> usize {

@@ -1,10 +1,10 @@
-//! Block ciphers, and runs cut into pieces: what all modes share.
+//! Block ciphers: what all modes share.
 
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit, consts::U16};
 use scrim_sys::memory::Locked;
 
 use crate::kernels::iv::Block;
-use crate::kernels::run::{Data, Run, UNIT_MAX};
+use crate::kernels::run::UNIT_MAX;
 
 /// Blocks that are processed in one call of the cipher.
 pub(super) const BLOCKS: usize = UNIT_MAX / 16;
@@ -58,38 +58,6 @@ where
 pub(super) fn locked<C: BlockEncrypt>(key: &[u8]) -> Option<Locked<C>> {
     let cipher = C::expand(key)?;
     Some(Locked::new(|| cipher))
-}
-
-/// Hands the run to `transform` in pieces of `units` data units, in their place at the destination.
-pub(super) fn piecewise(run: Run<'_>, units: usize, transform: impl FnMut(&mut [u8])) {
-    let piece = run.unit() * units;
-    pieces(run.into_data(), piece, transform);
-}
-
-/// Hands data to `transform` in pieces of `piece` bytes, and at last what is left, in their place at the destination,
-/// which is as long as the source.
-pub(super) fn pieces(data: Data<'_>, piece: usize, mut transform: impl FnMut(&mut [u8])) {
-    match data {
-        Data::InPlace(data) => data.chunks_mut(piece).for_each(transform),
-        Data::Copy {
-            source,
-            destination,
-        } => {
-            for (source, destination) in source.chunks(piece).zip(destination.chunks_mut(piece)) {
-                destination.copy_from_slice(source);
-                transform(destination);
-            }
-        }
-        Data::Shared {
-            source,
-            destination,
-        } => {
-            for (at, destination) in (0..).step_by(piece).zip(destination.chunks_mut(piece)) {
-                source.part(at, destination.len()).copy_to(destination);
-                transform(destination);
-            }
-        }
-    }
 }
 
 pub(super) fn xor(blocks: &mut [Block], others: &[Block]) {

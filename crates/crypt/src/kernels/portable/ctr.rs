@@ -2,10 +2,10 @@
 
 use scrim_sys::memory::Locked;
 
-use super::blocks::{BLOCKS, BlockCipher, Family, locked, piecewise, xor};
+use super::blocks::{BLOCKS, BlockCipher, Family, locked, xor};
 use crate::kernels::iv::SectorKernel;
 use crate::kernels::iv::{Ivs, OneByOne};
-use crate::kernels::run::Run;
+use crate::kernels::run::{Run, piecewise};
 use crate::wipe;
 
 /// Sets up a cipher with a key of any of its sizes.

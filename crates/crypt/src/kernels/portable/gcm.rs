@@ -1,11 +1,11 @@
 //! AES-GCM (NIST SP 800-38D): counter mode by the `aes` crate, and GHASH by multiplications of integers, piece by piece.
 
-use super::blocks::{BlockEncrypt, pieces, xor};
+use super::blocks::{BlockEncrypt, xor};
 use super::ghash::HashKey;
 use crate::kernels::gcm::{Gcm, GcmKernel, MESSAGE_MAX, NONCE, TAG};
 use crate::kernels::gcm_blocks::{first_counter, lengths};
 use crate::kernels::iv::Block;
-use crate::kernels::run::Data;
+use crate::kernels::run::{Data, pieces};
 use crate::wipe;
 
 /// Blocks of a piece, which the cipher takes in one call: 1 KiB, as many as the widest code of the `aes` crate takes at a

@@ -3,10 +3,10 @@
 
 use scrim_sys::memory::Locked;
 
-use super::blocks::{BLOCKS, BlockCipher, Family, piecewise, xor};
+use super::blocks::{BLOCKS, BlockCipher, Family, xor};
 use crate::kernels::iv::SectorKernel;
 use crate::kernels::iv::{Block, Ivs};
-use crate::kernels::run::{Run, UNIT_MAX};
+use crate::kernels::run::{Run, UNIT_MAX, piecewise};
 use crate::wipe;
 
 /// Data units that are transformed in one call of the cipher.

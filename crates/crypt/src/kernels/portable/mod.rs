@@ -129,12 +129,12 @@ pub(crate) static KERNELS: &[Kernel] = &[
     row(
         Algorithm::Adiantum12,
         "adiantum-xchacha12-aes-portable",
-        adiantum::set_up::<chacha20::XChaCha12>,
+        super::adiantum::set_up::<adiantum::Portable<chacha20::XChaCha12>>,
     ),
     row(
         Algorithm::Adiantum20,
         "adiantum-xchacha20-aes-portable",
-        adiantum::set_up::<chacha20::XChaCha20>,
+        super::adiantum::set_up::<adiantum::Portable<chacha20::XChaCha20>>,
     ),
     null::NULL,
 ];

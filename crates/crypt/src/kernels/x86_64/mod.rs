@@ -1,5 +1,6 @@
 //! Kernels for x86-64, on `core::arch`.
 
+mod adiantum;
 mod aes;
 mod aesni;
 mod ahead;
@@ -81,6 +82,10 @@ pub(crate) static KERNELS: &[Kernel] = &[
     camellia::CBC_AESNI,
     camellia::CTR_AESNI,
     camellia::ECB_AESNI,
+    adiantum::XCHACHA12_AVX512,
+    adiantum::XCHACHA20_AVX512,
+    adiantum::XCHACHA12_AVX2,
+    adiantum::XCHACHA20_AVX2,
 ];
 
 /// Every kernel of AES-GCM for x86-64, the fastest first.

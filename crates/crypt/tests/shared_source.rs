@@ -25,7 +25,7 @@ use scrim_sys::memory::MappedFile;
 const FIRST: IvSector = IvSector(77);
 const SECTOR: usize = 512;
 /// One specification of each mode, for each cipher that has kernels of this project.
-const SPECS: [&str; 12] = [
+const SPECS: [&str; 13] = [
     "aes-xts-plain64",
     "aes-cbc-plain64",
     "aes-ctr-plain64",
@@ -38,6 +38,7 @@ const SPECS: [&str; 12] = [
     "camellia-cbc-plain64",
     "camellia-ctr-plain64",
     "camellia-ecb",
+    "xchacha12,aes-adiantum-plain64",
 ];
 
 #[test]

@@ -4,6 +4,7 @@
 //! Then the blocks of the data units' key streams fill the lanes one after the other, wherever a data unit ends: each lane
 //! selects the words of the key of its data unit.
 
+use super::bulks::{BLOCK, Bulks};
 use super::lanes::Lanes;
 use crate::kernels::adiantum::UNITS_MAX;
 use crate::kernels::iv::Block;
@@ -29,9 +30,7 @@ pub(super) fn xor_streams<L: Lanes>(
     // Both are small.
     let [all, lanes] =
         [blocks, L::LANES].map(|number| L::all(width, number.try_into().unwrap_or(0)));
-    let mut pieces = data
-        .chunks_exact_mut(unit)
-        .flat_map(|unit| unit[..bulk].chunks_mut(BLOCK));
+    let mut bulks = Bulks::new(data, bulk);
     // For each lane its block and the data unit of that.
     let (mut block, mut unit) = (L::load(width, &NUMBERS), zero);
     for _ in (0..nonces.len() * blocks).step_by(L::LANES) {
@@ -61,13 +60,10 @@ pub(super) fn xor_streams<L: Lanes>(
         for (word, start) in words.iter_mut().zip(start) {
             *word = word.add(start);
         }
-        L::xor_blocks(words, &mut pieces);
+        L::xor_blocks(words, &mut bulks);
         block = block.add(lanes);
     }
 }
-
-/// Bytes of a block of the key stream.
-const BLOCK: usize = 64;
 
 const NUMBERS: [u32; UNITS_MAX] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 

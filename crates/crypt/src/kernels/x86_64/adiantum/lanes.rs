@@ -1,8 +1,10 @@
 //! Registers with a word of 32 bits for each of some blocks, which are computed side by side.
 
+use core::arch::asm;
 use core::arch::x86_64::*;
 
 use super::super::cpu::{Avx2, Avx2Avx512, Proof};
+use super::bulks::Bulks;
 use crate::kernels::adiantum::UNITS_MAX;
 
 /// The same word of each of some blocks, a lane for each. A value can only be had where the CPU has the instructions.
@@ -31,9 +33,8 @@ pub(super) trait Lanes: Copy {
     /// In lanes where `low` has reached `limit`, subtracts it from `low` and adds 1 to `high`. False if it had in none.
     fn carry(low: &mut Self, high: &mut Self, limit: Self) -> bool;
 
-    /// XORs blocks, given as their words, to `pieces`: a block to each, as many bytes as it has, until none is left.
-    /// Pieces are of 16, 32, 48 or 64 bytes.
-    fn xor_blocks<'a>(words: [Self; 16], pieces: &mut impl Iterator<Item = &'a mut [u8]>);
+    /// XORs blocks, given as their words, to the next of `bulks`.
+    fn xor_blocks(words: [Self; 16], bulks: &mut Bulks<'_>);
 }
 
 /// Words of eight blocks.
@@ -74,18 +75,8 @@ impl Lanes for Eight {
         // SAFETY: as above.
         Self(unsafe {
             match LEFT {
-                16 => _mm256_shuffle_epi8(
-                    self.0,
-                    _mm256_broadcastsi128_si256(_mm_setr_epi8(
-                        2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13,
-                    )),
-                ),
-                8 => _mm256_shuffle_epi8(
-                    self.0,
-                    _mm256_broadcastsi128_si256(_mm_setr_epi8(
-                        3, 0, 1, 2, 7, 4, 5, 6, 11, 8, 9, 10, 15, 12, 13, 14,
-                    )),
-                ),
+                16 => by_bytes(self.0, &LEFT_16),
+                8 => by_bytes(self.0, &LEFT_8),
                 _ => _mm256_or_si256(
                     _mm256_slli_epi32::<LEFT>(self.0),
                     _mm256_srli_epi32::<RIGHT>(self.0),
@@ -113,20 +104,64 @@ impl Lanes for Eight {
     }
 
     #[inline(always)]
-    fn xor_blocks<'a>(words: [Self; 16], pieces: &mut impl Iterator<Item = &'a mut [u8]>) {
+    fn xor_blocks(words: [Self; 16], bulks: &mut Bulks<'_>) {
         // SAFETY: as above.
-        let halves = unsafe { halves_of_blocks(words.map(|word| word.0)) };
-        for (one, other) in halves[0].iter().zip(&halves[1]) {
-            let Some(piece) = pieces.next() else {
-                return;
-            };
-            let (first, second) = piece.split_at_mut(piece.len().min(32));
-            // SAFETY: as above.
-            unsafe {
-                xor_half(first, *one);
-                xor_half(second, *other);
-            }
+        unsafe { xor_eight_blocks(words.map(|word| word.0), bulks) }
+    }
+}
+
+/// Numbers of the bytes that a byte is taken from, in each half of a register.
+#[repr(align(32))]
+struct Bytes([[u8; 16]; 2]);
+
+static LEFT_16: Bytes = Bytes::of_halves([2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13]);
+static LEFT_8: Bytes = Bytes::of_halves([3, 0, 1, 2, 7, 4, 5, 6, 11, 8, 9, 10, 15, 12, 13, 14]);
+
+impl Bytes {
+    const fn of_halves(half: [u8; 16]) -> Self {
+        Self([half; 2])
+    }
+}
+
+/// Arranges the bytes of a register. A compiler that knows `bytes` makes two instructions of a rotation by 16 bits, and
+/// rotates both operands of the XOR before one by 8 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn by_bytes(register: __m256i, bytes: &'static Bytes) -> __m256i {
+    let arranged;
+    // SAFETY: the operand in memory is 32 bytes.
+    unsafe {
+        asm!(
+            "vpshufb {arranged}, {register}, ymmword ptr [{bytes}]",
+            arranged = lateout(ymm_reg) arranged,
+            register = in(ymm_reg) register,
+            bytes = in(reg) bytes.0.as_ptr(),
+            options(pure, readonly, nostack, preserves_flags)
+        );
+    }
+    arranged
+}
+
+/// [`Lanes::xor_blocks`] of eight blocks.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn xor_eight_blocks(words: [__m256i; 16], bulks: &mut Bulks<'_>) {
+    let [first, second] = halves_of_blocks(words);
+    if let Some(blocks) = bulks.next_blocks::<8>() {
+        for (block, halves) in blocks.iter_mut().zip(first.into_iter().zip(second)) {
+            let (one, other) = block.split_at_mut(32);
+            xor_half(one, halves.0);
+            xor_half(other, halves.1);
         }
+        return;
+    }
+    for halves in first.into_iter().zip(second) {
+        let Some(piece) = bulks.next_piece() else {
+            return;
+        };
+        let (one, other) = piece.split_at_mut(piece.len().min(32));
+        xor_half(one, halves.0);
+        xor_half(other, halves.1);
     }
 }
 
@@ -241,16 +276,28 @@ impl Lanes for Sixteen {
     }
 
     #[inline(always)]
-    fn xor_blocks<'a>(words: [Self; 16], pieces: &mut impl Iterator<Item = &'a mut [u8]>) {
+    fn xor_blocks(words: [Self; 16], bulks: &mut Bulks<'_>) {
         // SAFETY: as above.
-        let blocks = unsafe { blocks(words.map(|word| word.0)) };
-        for block in blocks {
-            let Some(piece) = pieces.next() else {
-                return;
-            };
-            // SAFETY: as above.
-            unsafe { xor_block(piece, block) };
+        unsafe { xor_sixteen_blocks(words.map(|word| word.0), bulks) }
+    }
+}
+
+/// [`Lanes::xor_blocks`] of sixteen blocks.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn xor_sixteen_blocks(words: [__m512i; 16], bulks: &mut Bulks<'_>) {
+    let streams = blocks(words);
+    if let Some(blocks) = bulks.next_blocks::<16>() {
+        for (block, stream) in blocks.iter_mut().zip(streams) {
+            xor_block(block, stream);
         }
+        return;
+    }
+    for stream in streams {
+        let Some(piece) = bulks.next_piece() else {
+            return;
+        };
+        xor_block(piece, stream);
     }
 }
 

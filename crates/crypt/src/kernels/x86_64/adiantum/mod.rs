@@ -11,6 +11,7 @@
 //!
 //! [`Width`] has what depends on the registers. The construction is [`kernels::adiantum`](crate::kernels::adiantum).
 
+mod bulks;
 mod chacha;
 mod lanes;
 mod nh;

@@ -6,7 +6,7 @@
 
 use core::arch::x86_64::*;
 
-use crate::kernels::adiantum::{NH_KEY, NH_MESSAGE, NhKey};
+use crate::kernels::adiantum::{NH_MESSAGE, NhKey};
 
 /// The key, with the words of each block in the order 0, 2, 1, 3.
 #[repr(C, align(64))]
@@ -19,37 +19,32 @@ impl Key {
         blocks.iter_mut().for_each(|block| block.swap(1, 2));
         Self(words)
     }
-
-    /// Keys of the four passes for each `BLOCKS` blocks of a message in turn, of which each begins a block after the one
-    /// before: `WORDS` words, which are 4 × (`BLOCKS` + 3).
-    #[inline]
-    fn windows<const BLOCKS: usize, const WORDS: usize>(
-        &self,
-    ) -> impl Iterator<Item = &[u32; WORDS]> {
-        const { assert!(WORDS == 4 * (BLOCKS + 3) && NH_KEY >= WORDS) };
-        let starts = (0..=NH_KEY - WORDS).step_by(4 * BLOCKS);
-        starts.filter_map(|start| self.0[start..].first_chunk())
-    }
 }
 
 /// NH of a message of whole blocks, at most [`NH_MESSAGE`] bytes, on registers of 512 bits.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn by_512_bits(key: &Key, message: &[u8]) -> [u128; 2] {
-    debug_assert!(message.len() <= NH_MESSAGE);
+    assert!(message.len() <= NH_MESSAGE);
     let mut sums = [_mm512_setzero_si512(); 4];
-    let mut keys = key.windows::<4, 28>();
+    let mut key = key.0.as_ptr();
     let (whole, rest) = message.as_chunks::<64>();
-    for (part, key) in whole.iter().zip(&mut keys) {
-        // SAFETY: a part is as long.
-        let message = unsafe { _mm512_loadu_si512(part.as_ptr().cast()) };
-        passes_of_512_bits(&mut sums, key, message, 0xffff);
+    for part in whole {
+        // SAFETY: a part is as long. The key has as many words as the message, and twelve more.
+        unsafe {
+            let message = _mm512_loadu_si512(part.as_ptr().cast());
+            passes_of_512_bits(&mut sums, key, message, 0xffff);
+            key = key.add(16);
+        }
     }
-    if let (false, Some(key)) = (rest.is_empty(), keys.next()) {
+    if !rest.is_empty() {
         let mask = (1 << (rest.len() / 4)) - 1;
-        // SAFETY: the mask leaves out what is beyond the rest.
-        let message = unsafe { _mm512_maskz_loadu_epi32(mask, rest.as_ptr().cast()) };
-        passes_of_512_bits(&mut sums, key, message, mask);
+        // SAFETY: the mask leaves out what is beyond the rest. The longest message has none, so there is as much of the key
+        // as for a whole part.
+        unsafe {
+            let message = _mm512_maskz_loadu_epi32(mask, rest.as_ptr().cast());
+            passes_of_512_bits(&mut sums, key, message, mask);
+        }
     }
     let [a, b, c, d] = sums;
     // In each quarter, two sums.
@@ -67,14 +62,21 @@ pub(super) fn by_512_bits(key: &Key, message: &[u8]) -> [u128; 2] {
 }
 
 /// Adds what four blocks add to the sums of the passes. `mask` has bits for the words that are there.
+///
+/// # Safety
+/// 28 words of the key can be read.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn passes_of_512_bits(sums: &mut [__m512i; 4], key: &[u32; 28], message: __m512i, mask: __mmask16) {
+unsafe fn passes_of_512_bits(
+    sums: &mut [__m512i; 4],
+    key: *const u32,
+    message: __m512i,
+    mask: __mmask16,
+) {
     let message = _mm512_shuffle_epi32::<0b11_01_10_00>(message);
     for (pass, sum) in sums.iter_mut().enumerate() {
-        let key: &[u32] = &key[4 * pass..][..16];
-        // SAFETY: as many words.
-        let key = unsafe { _mm512_loadu_si512(key.as_ptr().cast()) };
+        // SAFETY: the caller promises the words.
+        let key = unsafe { _mm512_loadu_si512(key.add(4 * pass).cast()) };
         let words = _mm512_maskz_add_epi32(mask, message, key);
         let products = _mm512_mul_epu32(words, _mm512_srli_epi64::<32>(words));
         *sum = _mm512_add_epi64(*sum, products);
@@ -85,20 +87,25 @@ fn passes_of_512_bits(sums: &mut [__m512i; 4], key: &[u32; 28], message: __m512i
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn by_256_bits(key: &Key, message: &[u8]) -> [u128; 2] {
-    debug_assert!(message.len() <= NH_MESSAGE);
+    assert!(message.len() <= NH_MESSAGE);
     let mut sums = [_mm256_setzero_si256(); 4];
-    let mut keys = key.windows::<2, 20>();
+    let mut key = key.0.as_ptr();
     let (whole, rest) = message.as_chunks::<32>();
-    for (part, key) in whole.iter().zip(&mut keys) {
-        // SAFETY: a part is as long.
-        let message = unsafe { _mm256_loadu_si256(part.as_ptr().cast()) };
-        passes_of_256_bits::<false>(&mut sums, key, message);
+    for part in whole {
+        // SAFETY: a part is as long. The key has as many words as the message, and twelve more.
+        unsafe {
+            let message = _mm256_loadu_si256(part.as_ptr().cast());
+            passes_of_256_bits::<false>(&mut sums, key, message);
+            key = key.add(8);
+        }
     }
-    if let (Some(block), Some(key)) = (rest.first_chunk::<16>(), keys.next()) {
-        // SAFETY: a block is as long.
-        let message = unsafe { _mm_loadu_si128(block.as_ptr().cast()) };
-        let message = _mm256_zextsi128_si256(message);
-        passes_of_256_bits::<true>(&mut sums, key, message);
+    if let Some(block) = rest.first_chunk::<16>() {
+        // SAFETY: a block is as long. The longest message has no rest, so there is as much of the key as for a whole part.
+        unsafe {
+            let message = _mm_loadu_si128(block.as_ptr().cast());
+            let message = _mm256_zextsi128_si256(message);
+            passes_of_256_bits::<true>(&mut sums, key, message);
+        }
     }
     let [a, b, c, d] = sums;
     // In each half, two sums.
@@ -115,18 +122,20 @@ pub(super) fn by_256_bits(key: &Key, message: &[u8]) -> [u128; 2] {
 }
 
 /// Adds what two blocks, or with `HALF` the first of them, add to the sums of the passes.
+///
+/// # Safety
+/// 20 words of the key can be read.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn passes_of_256_bits<const HALF: bool>(
+unsafe fn passes_of_256_bits<const HALF: bool>(
     sums: &mut [__m256i; 4],
-    key: &[u32; 20],
+    key: *const u32,
     message: __m256i,
 ) {
     let message = _mm256_shuffle_epi32::<0b11_01_10_00>(message);
     for (pass, sum) in sums.iter_mut().enumerate() {
-        let key: &[u32] = &key[4 * pass..][..8];
-        // SAFETY: as many words.
-        let key = unsafe { _mm256_loadu_si256(key.as_ptr().cast()) };
+        // SAFETY: the caller promises the words.
+        let key = unsafe { _mm256_loadu_si256(key.add(4 * pass).cast()) };
         let mut words = _mm256_add_epi32(message, key);
         if HALF {
             words = _mm256_zextsi128_si256(_mm256_castsi256_si128(words));

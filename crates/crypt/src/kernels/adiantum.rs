@@ -16,7 +16,6 @@ use scrim_sys::memory::Locked;
 
 use super::iv::{Block, Ivs, SectorKernel, WideIv};
 use super::run::{Run, UNIT_MAX, piecewise};
-use crate::wipe;
 
 /// XChaCha of the `chacha20` crate, with some number of rounds.
 pub(super) trait Stream:
@@ -61,6 +60,9 @@ pub(super) trait Primitives: Sized + Send + Sync + 'static {
     /// XORs the key streams of `nonces`, which a 1 and zeros make longer, to the bulk of data units of `unit` bytes. There
     /// is a nonce for each.
     fn xor_streams(&self, nonces: &[Block], unit: usize, data: &mut [u8]);
+
+    /// Overwrites what a call has left on the stack.
+    fn wipe_stack();
 }
 
 /// Most data units that are processed together.
@@ -98,12 +100,12 @@ struct Adiantum<P>(Locked<Keys<P>>);
 impl<P: Primitives> SectorKernel for Adiantum<P> {
     fn encrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
         transform::<P, true>(&self.0, ivs, run);
-        wipe::stack();
+        P::wipe_stack();
     }
 
     fn decrypt(&self, ivs: Ivs<'_>, run: Run<'_>) {
         transform::<P, false>(&self.0, ivs, run);
-        wipe::stack();
+        P::wipe_stack();
     }
 }
 

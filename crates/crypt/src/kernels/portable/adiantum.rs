@@ -14,6 +14,7 @@ use poly1305::universal_hash::{KeyInit, UniversalHash};
 
 use crate::kernels::adiantum::{HashKeys, NH_MESSAGE, NhKey, Primitives, Stream};
 use crate::kernels::iv::Block;
+use crate::wipe;
 
 /// Hash and key stream in portable code, with `S` as the stream cipher.
 pub(super) struct Portable<S> {
@@ -61,6 +62,10 @@ impl<S: Stream> Primitives for Portable<S> {
             let (bulk, _) = unit.split_at_mut(unit.len() - 16);
             S::new(&self.stream, &Array::from_iter(nonce)).apply_keystream(bulk);
         }
+    }
+
+    fn wipe_stack() {
+        wipe::stack();
     }
 }
 

@@ -30,6 +30,7 @@ use crate::kernels::adiantum::{HashKeys, NH_MESSAGE, Primitives, Stream, set_up}
 use crate::kernels::descriptor::Kernel;
 use crate::kernels::iv::Block;
 use crate::spec::Algorithm;
+use crate::wipe;
 
 pub(crate) const XCHACHA12_AVX512: Kernel =
     with_avx512::<XChaCha12>(Algorithm::Adiantum12, "adiantum-xchacha12-aes-avx512");
@@ -60,6 +61,9 @@ const fn kernel<W: Width, S: Stream>(algorithm: Algorithm, driver: &'static str)
         set_up: set_up::<Wide<W, S>>,
     }
 }
+
+/// More of the stack than a call uses, in bytes. To wipe more takes time that small sectors notice.
+const STACK_BYTES: usize = 6 << 10;
 
 /// Registers in which hash and key stream are computed.
 trait Width: Proof {
@@ -202,5 +206,9 @@ impl<W: Width, S: Stream> Primitives for Wide<W, S> {
     fn xor_streams(&self, nonces: &[Block], unit: usize, data: &mut [u8]) {
         self.width
             .xor_streams(S::ROUNDS, &self.stream, nonces, unit, data);
+    }
+
+    fn wipe_stack() {
+        wipe::below::<STACK_BYTES>();
     }
 }

@@ -9,7 +9,7 @@ use super::lanes::Lanes;
 use crate::kernels::adiantum::UNITS_MAX;
 use crate::kernels::iv::Block;
 
-/// "expand 32-byte k".
+/// First four words of the state: "expand 32-byte k".
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
 /// [`Primitives::xor_streams`](crate::kernels::adiantum::Primitives::xor_streams) with `rounds` rounds. Names no CPU
@@ -86,7 +86,7 @@ fn keys<L: Lanes>(width: L::Width, rounds: usize, key: &[u32; 8], nonces: &[Bloc
     [a, b, c, d, m, n, o, p]
 }
 
-/// ChaCha's rounds.
+/// Computes `rounds` rounds of ChaCha, each on columns or on diagonals, in pairs.
 #[inline(always)]
 fn permute<L: Lanes>(words: &mut [L; 16], rounds: usize) {
     for _ in 0..rounds / 2 {

@@ -11,7 +11,7 @@ use crate::kernels::adiantum::UNITS_MAX;
 pub(super) trait Lanes: Copy {
     type Width: Proof;
 
-    /// Number of lanes.
+    /// Number of blocks side by side.
     const LANES: usize;
 
     /// The same word in all lanes.

@@ -175,5 +175,7 @@ fn intermediate(key: &[u8], f: impl Fn(u64) -> u64, keys: &mut [u128; 4]) {
 }
 
 fn halves(number: u128) -> [u64; 2] {
-    [(number >> 64) as u64, number as u64]
+    let bytes = number.to_be_bytes();
+    let (halves, _) = bytes.as_chunks();
+    [0, 1].map(|half| u64::from_be_bytes(halves[half]))
 }

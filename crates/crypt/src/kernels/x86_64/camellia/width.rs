@@ -96,7 +96,8 @@ macro_rules! by_intrinsics {
         #[inline(always)]
         fn first_byte(self, register: $register) -> u8 {
             // SAFETY: as above.
-            unsafe { $first(register) as u8 }
+            let [first, ..] = unsafe { $first(register) }.to_le_bytes();
+            first
         }
 
         #[inline(always)]
@@ -156,7 +157,7 @@ const SHIFT_ROWS_BACK: [u8; 16] = {
     let mut from = [0; 16];
     let mut at = 0;
     while at < 16 {
-        from[SHIFT_ROWS[at] as usize] = at as u8;
+        from[SHIFT_ROWS[at as usize] as usize] = at;
         at += 1;
     }
     from

@@ -259,7 +259,7 @@ fn check(flags: &str, driver: &str) {
 }
 
 /// Every mode, and of every way to make IVs one that holds a key.
-const SPECS: [&str; 14] = [
+const SPECS: [&str; 16] = [
     "aes-xts-plain64",
     "aes-cbc-essiv:sha256",
     "aes-ctr-essiv:blake2b-256",
@@ -268,10 +268,12 @@ const SPECS: [&str; 14] = [
     "aes-lrw-benbi",
     "serpent-xts-plain64",
     "serpent-cbc-essiv:sha256",
+    "serpent-lrw-benbi",
     "twofish-xts-plain64",
     "twofish-lrw-essiv:sha256",
     "camellia-xts-plain64",
     "camellia-cbc-essiv:sha256",
+    "camellia-lrw-benbi",
     "xchacha12,aes-adiantum-plain64",
     "xchacha20,aes-adiantum-plain64",
 ];
@@ -302,8 +304,8 @@ fn masked_key(driver: &str, size: usize) -> Vec<u8> {
 }
 
 /// Patterns to look for: each block of the masked key, the last one too where it starts in the middle of another, and,
-/// masked too, both blocks of the digests that are keys of ESSIV, the first round key of Serpent, and the first four
-/// bytes of that of Camellia, each four times.
+/// masked too, both blocks of the digests that are keys of ESSIV, the first round key of Serpent, the first four bytes
+/// of that of Camellia, each four times, and the tweak key of LRW as a number.
 fn pieces(masked: &[u8], spec: &str) -> Vec<[u8; 16]> {
     let mut pieces: Vec<[u8; 16]> = masked.as_chunks().0.to_vec();
     pieces.extend(masked.last_chunk::<16>());
@@ -312,11 +314,19 @@ fn pieces(masked: &[u8], spec: &str) -> Vec<[u8; 16]> {
     clear_stack();
     pieces.extend(digests.as_flattened().as_chunks::<16>().0);
     if spec.starts_with("serpent") {
-        let keys = if spec.contains("-xts-") { 2 } else { 1 };
+        let size = match spec.split('-').nth(1) {
+            Some("xts") => masked.len() / 2,
+            Some("lrw") => masked.len() - 16,
+            _ => masked.len(),
+        };
         let mut round_key = [0; 16];
-        masked_serpent_key(&masked[..masked.len() / keys], &mut round_key);
+        masked_serpent_key(&masked[..size], &mut round_key);
         clear_stack();
         pieces.push(round_key);
+    }
+    if spec.contains("-lrw-") {
+        let tweak = masked.last_chunk().copied();
+        pieces.push(u128::from_le_bytes(tweak.unwrap()).to_be_bytes());
     }
     if spec.starts_with("camellia") {
         pieces.push(std::array::from_fn(|at| masked[at / 4]));

@@ -15,6 +15,7 @@ mod gcm_blocks;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod groups;
 pub(crate) mod iv;
+mod lrw;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "core::arch::asm")]
 mod opaque;

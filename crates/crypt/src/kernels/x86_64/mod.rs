@@ -26,6 +26,7 @@ mod gcm_vaes512;
 mod gcm_width;
 mod key;
 mod lanes;
+mod lrw_aes;
 mod mode;
 mod opaque;
 mod prefetch;
@@ -58,30 +59,39 @@ pub(crate) static KERNELS: &[Kernel] = &[
     ecb::ECB_VAES512,
     ecb::ECB_VAES2,
     ecb::ECB_AESNI,
+    lrw_aes::LRW_VAES512,
+    lrw_aes::LRW_VAES2,
+    lrw_aes::LRW_AESNI,
     serpent::XTS_AVX512,
     serpent::CBC_AVX512,
     serpent::CTR_AVX512,
     serpent::ECB_AVX512,
+    serpent::LRW_AVX512,
     serpent::XTS,
     serpent::CBC,
     serpent::CTR,
     serpent::ECB,
+    serpent::LRW,
     camellia::XTS_AVX512,
     camellia::CBC_AVX512,
     camellia::CTR_AVX512,
     camellia::ECB_AVX512,
+    camellia::LRW_AVX512,
     camellia::XTS_AVX2,
     camellia::CBC_AVX2,
     camellia::CTR_AVX2,
     camellia::ECB_AVX2,
+    camellia::LRW_AVX2,
     camellia::XTS_VAES2,
     camellia::CBC_VAES2,
     camellia::CTR_VAES2,
     camellia::ECB_VAES2,
+    camellia::LRW_VAES2,
     camellia::XTS_AESNI,
     camellia::CBC_AESNI,
     camellia::CTR_AESNI,
     camellia::ECB_AESNI,
+    camellia::LRW_AESNI,
     adiantum::XCHACHA12_AVX512,
     adiantum::XCHACHA20_AVX512,
     adiantum::XCHACHA12_AVX2,

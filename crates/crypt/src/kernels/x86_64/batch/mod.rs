@@ -2,18 +2,20 @@
 //!
 //! | | |
 //! |---|---|
-//! | for | Serpent and Camellia, on registers of every width |
+//! | for | Serpent and Camellia, on registers of every width, and AES in LRW |
 //! | batch | blocks in memory, as many as the cipher transforms together; they are added to masks before the cipher and after it |
 //! | masks | tweaks, counters or ciphertext, made one batch ahead where they are written by general registers |
 //! | constant time | yes, as the cipher is |
 //! | why | a cipher of this kind differs from others only in what it does with a batch |
 
+mod lrw;
 mod modes;
 
 use core::arch::x86_64::*;
 
 use zeroize::Zeroizing;
 
+pub(super) use self::lrw::Lrw;
 pub(super) use self::modes::{Cbc, Ctr, Ecb, Mode, Xts, set_up};
 use super::cpu::Proof;
 use crate::kernels::cursor::Cursor;
@@ -28,7 +30,7 @@ pub(super) trait Cipher<const PAIRS: usize>: Proof {
     const NO_KEYS: Self::Keys;
 
     /// The largest number of blocks that [`few`](Self::few) transforms in less time than a batch takes.
-    const FEW: usize;
+    const FEW: usize = 0;
 
     /// Expands a key of 16, 24 or 32 bytes.
     fn expand(self, key: &[u8], keys: &mut Self::Keys);
@@ -54,7 +56,10 @@ pub(super) trait Cipher<const PAIRS: usize>: Proof {
         masks: [&Batch<PAIRS>; 2],
         blocks: &mut Batch<PAIRS>,
         count: usize,
-    );
+    ) {
+        let _ = (keys, input, masks, blocks);
+        unreachable!("{count} blocks are more than a few");
+    }
 
     /// Removes what the rounds may have left on the stack below the caller's frame.
     fn wipe_stack(self) {}

@@ -96,7 +96,7 @@ impl<C: Cipher<PAIRS>, const PAIRS: usize, M: Mode> Keyed<C, PAIRS, M> {
     }
 }
 
-fn start(run: &RawRun) -> Cursor {
+pub(super) fn start(run: &RawRun) -> Cursor {
     Cursor {
         source: run.source,
         destination: run.destination,
@@ -156,9 +156,10 @@ impl<const PAIRS: usize> Drop for UnitIvs<'_, '_, PAIRS> {
 
 /// Blocks that each follow from the one before in a data unit, as tweaks and counters do, made a batch ahead: they are
 /// written in halves, and a load of whole registers would wait for that.
-struct Chain<'i, 'a, const PAIRS: usize> {
+pub(super) struct Chain<'i, 'a, S: Zeroize, const PAIRS: usize> {
     ivs: UnitIvs<'i, 'a, PAIRS>,
-    block: u128,
+    /// That of which the next block is written.
+    state: S,
     /// Blocks of a data unit, and how many of them the current unit lacks yet.
     unit: usize,
     left: usize,
@@ -167,11 +168,11 @@ struct Chain<'i, 'a, const PAIRS: usize> {
     now: usize,
 }
 
-impl<'i, 'a, const PAIRS: usize> Chain<'i, 'a, PAIRS> {
-    fn new(ivs: &'i mut Ivs<'a>, run: &RawRun) -> Self {
+impl<'i, 'a, S: Copy + Default + Zeroize, const PAIRS: usize> Chain<'i, 'a, S, PAIRS> {
+    pub(super) fn new(ivs: &'i mut Ivs<'a>, run: &RawRun) -> Self {
         Self {
             ivs: UnitIvs::new(ivs, run.units),
-            block: 0,
+            state: S::default(),
             unit: run.unit / 16,
             left: 0,
             batches: [Zeros::BATCH; 2],
@@ -179,19 +180,25 @@ impl<'i, 'a, const PAIRS: usize> Chain<'i, 'a, PAIRS> {
         }
     }
 
-    fn current(&self) -> &Batch<PAIRS> {
+    /// Goes on to the batch that was made last.
+    #[inline(always)]
+    pub(super) fn advance(&mut self) {
+        self.now ^= 1;
+    }
+
+    pub(super) fn current(&self) -> &Batch<PAIRS> {
         &self.batches[self.now]
     }
 
-    /// Makes the batch after the current one. `prepare` changes some IVs, `first` makes the first block of each unit,
-    /// `after` each that follows, and `written` what is written of a block.
+    /// Makes the batch after the current one. `prepare` changes some IVs, `first` makes the state for each unit of its IV
+    /// and the state after the unit before, `after` makes that for each block that follows, and `written` the block.
     #[inline(always)]
-    fn make(
+    pub(super) fn make(
         &mut self,
         prepare: impl Fn(&mut Batch<PAIRS>, usize),
-        first: impl Fn(u128) -> u128,
-        after: impl Fn(u128) -> u128,
-        written: impl Fn(u128) -> u128,
+        first: impl Fn(S, u128) -> S,
+        after: impl Fn(S) -> S,
+        written: impl Fn(S) -> u128,
     ) {
         let mut places = &mut blocks_of_mut(&mut self.batches[self.now ^ 1])[..];
         while !places.is_empty() {
@@ -199,28 +206,28 @@ impl<'i, 'a, const PAIRS: usize> Chain<'i, 'a, PAIRS> {
                 let Some(iv) = self.ivs.next(&prepare) else {
                     return;
                 };
-                self.block = first(iv);
+                self.state = first(self.state, iv);
                 self.left = self.unit;
             }
             let here = self.left.min(places.len());
             let (now, later) = places.split_at_mut(here);
             // In registers: each waits for the one before.
-            let mut block = self.block;
+            let mut state = self.state;
             for place in now {
-                *place = written(block);
-                block = after(block);
+                *place = written(state);
+                state = after(state);
             }
-            self.block = block;
+            self.state = state;
             self.left -= here;
             places = later;
         }
     }
 }
 
-impl<const PAIRS: usize> Drop for Chain<'_, '_, PAIRS> {
+impl<S: Zeroize, const PAIRS: usize> Drop for Chain<'_, '_, S, PAIRS> {
     fn drop(&mut self) {
         self.batches.zeroize();
-        self.block.zeroize();
+        self.state.zeroize();
     }
 }
 
@@ -230,7 +237,7 @@ pub(in super::super) struct Xts;
 struct Tweaks<'k, 'i, 'a, C: Cipher<PAIRS>, const PAIRS: usize> {
     cipher: C,
     key: &'k C::Keys,
-    chain: Chain<'i, 'a, PAIRS>,
+    chain: Chain<'i, 'a, u128, PAIRS>,
 }
 
 impl<C: Cipher<PAIRS>, const PAIRS: usize> Tweaks<'_, '_, '_, C, PAIRS> {
@@ -241,7 +248,7 @@ impl<C: Cipher<PAIRS>, const PAIRS: usize> Tweaks<'_, '_, '_, C, PAIRS> {
             |tweak: u128| tweak << 1 ^ (tweak.cast_signed() >> 127).cast_unsigned() & 0x87;
         self.chain.make(
             |ivs, count| in_place::<C, PAIRS, true>(cipher, key, ivs, count),
-            |iv| iv,
+            |_, iv| iv,
             times_alpha,
             |tweak| tweak,
         );
@@ -253,7 +260,7 @@ impl<C: Cipher<PAIRS>, const PAIRS: usize> Masks<PAIRS> for Tweaks<'_, '_, '_, C
     /// As the trait says.
     #[inline(always)]
     unsafe fn next(&mut self, _: *const u8, _: usize) {
-        self.chain.now ^= 1;
+        self.chain.advance();
         self.make();
     }
 
@@ -322,7 +329,7 @@ pub(in super::super) struct Ctr;
 
 /// Counters, big endian, and the data that their ciphertext is added to.
 struct Counters<'i, 'a, const PAIRS: usize> {
-    chain: Chain<'i, 'a, PAIRS>,
+    chain: Chain<'i, 'a, u128, PAIRS>,
     data: Zeroizing<Batch<PAIRS>>,
 }
 
@@ -331,7 +338,7 @@ impl<const PAIRS: usize> Counters<'_, '_, PAIRS> {
     fn make(&mut self) {
         self.chain.make(
             |_, _| {},
-            u128::swap_bytes,
+            |_, iv| iv.swap_bytes(),
             |counter| counter.wrapping_add(1),
             u128::swap_bytes,
         );
@@ -343,7 +350,7 @@ impl<const PAIRS: usize> Masks<PAIRS> for Counters<'_, '_, PAIRS> {
     /// As the trait says.
     #[inline(always)]
     unsafe fn next(&mut self, source: *const u8, _: usize) {
-        self.chain.now ^= 1;
+        self.chain.advance();
         self.make();
         for (index, register) in self.data.iter_mut().enumerate() {
             // SAFETY: the caller promises a batch; it is only called where there is AVX2.

@@ -21,46 +21,59 @@ mod tests;
 mod width;
 
 use self::cipher::{Camellia, Cpu};
-use super::batch::{Cbc, Ctr, Ecb, Mode, Xts, set_up};
+use super::batch::{Cbc, Ctr, Ecb, Lrw, Mode, Xts, set_up};
 use super::cpu::{AesAvx, Gfni2, Gfni512, Vaes2};
 use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
 
-/// Kernels of a kind of CPU, one for each mode.
+/// Kernels of a kind of CPU: the pairs of blocks in a batch, their family and priority, and a name for each mode.
 macro_rules! kernels {
-    ($($cpu:ident, $pairs:literal, $family:literal, $priority:literal: $xts:ident $cbc:ident $ctr:ident $ecb:ident)*) => {$(
-        pub(crate) const $xts: Kernel = kernel::<$cpu, $pairs, Xts>(
-            Algorithm::CamelliaXts,
-            concat!("xts-camellia-", $family),
+    (
+        $($cpu:ident, $pairs:literal, $family:literal, $priority:literal {
+            $($name:ident $mode:ident $prefix:literal $algorithm:ident;)*
+        })*
+    ) => {$($(
+        pub(crate) const $name: Kernel = kernel::<$cpu, $pairs, $mode>(
+            Algorithm::$algorithm,
+            concat!($prefix, $family),
             $family,
             || $priority,
         );
-        pub(crate) const $cbc: Kernel = kernel::<$cpu, $pairs, Cbc>(
-            Algorithm::CamelliaCbc,
-            concat!("cbc-camellia-", $family),
-            $family,
-            || $priority,
-        );
-        pub(crate) const $ctr: Kernel = kernel::<$cpu, $pairs, Ctr>(
-            Algorithm::CamelliaCtr,
-            concat!("ctr-camellia-", $family),
-            $family,
-            || $priority,
-        );
-        pub(crate) const $ecb: Kernel = kernel::<$cpu, $pairs, Ecb>(
-            Algorithm::CamelliaEcb,
-            concat!("ecb-camellia-", $family),
-            $family,
-            || $priority,
-        );
-    )*};
+    )*)*};
 }
 
 kernels! {
-    Gfni512, 32, "avx512", 600: XTS_AVX512 CBC_AVX512 CTR_AVX512 ECB_AVX512
-    Gfni2, 16, "avx2", 550: XTS_AVX2 CBC_AVX2 CTR_AVX2 ECB_AVX2
-    Vaes2, 16, "vaes2", 500: XTS_VAES2 CBC_VAES2 CTR_VAES2 ECB_VAES2
-    AesAvx, 8, "aesni", 400: XTS_AESNI CBC_AESNI CTR_AESNI ECB_AESNI
+    Gfni512, 32, "avx512", 600 {
+        XTS_AVX512 Xts "xts-camellia-" CamelliaXts;
+        CBC_AVX512 Cbc "cbc-camellia-" CamelliaCbc;
+        CTR_AVX512 Ctr "ctr-camellia-" CamelliaCtr;
+        ECB_AVX512 Ecb "ecb-camellia-" CamelliaEcb;
+        LRW_AVX512 Lrw "lrw-camellia-" CamelliaLrw;
+    }
+
+    Gfni2, 16, "avx2", 550 {
+        XTS_AVX2 Xts "xts-camellia-" CamelliaXts;
+        CBC_AVX2 Cbc "cbc-camellia-" CamelliaCbc;
+        CTR_AVX2 Ctr "ctr-camellia-" CamelliaCtr;
+        ECB_AVX2 Ecb "ecb-camellia-" CamelliaEcb;
+        LRW_AVX2 Lrw "lrw-camellia-" CamelliaLrw;
+    }
+
+    Vaes2, 16, "vaes2", 500 {
+        XTS_VAES2 Xts "xts-camellia-" CamelliaXts;
+        CBC_VAES2 Cbc "cbc-camellia-" CamelliaCbc;
+        CTR_VAES2 Ctr "ctr-camellia-" CamelliaCtr;
+        ECB_VAES2 Ecb "ecb-camellia-" CamelliaEcb;
+        LRW_VAES2 Lrw "lrw-camellia-" CamelliaLrw;
+    }
+
+    AesAvx, 8, "aesni", 400 {
+        XTS_AESNI Xts "xts-camellia-" CamelliaXts;
+        CBC_AESNI Cbc "cbc-camellia-" CamelliaCbc;
+        CTR_AESNI Ctr "ctr-camellia-" CamelliaCtr;
+        ECB_AESNI Ecb "ecb-camellia-" CamelliaEcb;
+        LRW_AESNI Lrw "lrw-camellia-" CamelliaLrw;
+    }
 }
 
 const fn kernel<P: Cpu, const PAIRS: usize, M: Mode>(

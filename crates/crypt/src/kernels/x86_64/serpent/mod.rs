@@ -20,7 +20,7 @@ mod tests;
 mod words;
 
 use self::sixteen::{Serpent, Width};
-use super::batch::{Cbc, Ctr, Ecb, Mode, Xts, set_up};
+use super::batch::{Cbc, Ctr, Ecb, Lrw, Mode, Xts, set_up};
 use super::cpu::{Avx2, Avx2Avx512};
 use crate::kernels::descriptor::Kernel;
 use crate::spec::Algorithm;
@@ -33,9 +33,12 @@ pub(crate) const CTR_AVX512: Kernel =
     with_avx512::<Ctr>(Algorithm::SerpentCtr, "ctr-serpent-avx512");
 pub(crate) const ECB_AVX512: Kernel =
     with_avx512::<Ecb>(Algorithm::SerpentEcb, "ecb-serpent-avx512");
+pub(crate) const LRW_AVX512: Kernel =
+    with_avx512::<Lrw>(Algorithm::SerpentLrw, "lrw-serpent-avx512");
 pub(crate) const XTS: Kernel = with_avx2::<Xts>(Algorithm::SerpentXts, "xts-serpent-avx2");
 pub(crate) const CBC: Kernel = with_avx2::<Cbc>(Algorithm::SerpentCbc, "cbc-serpent-avx2");
 pub(crate) const CTR: Kernel = with_avx2::<Ctr>(Algorithm::SerpentCtr, "ctr-serpent-avx2");
+pub(crate) const LRW: Kernel = with_avx2::<Lrw>(Algorithm::SerpentLrw, "lrw-serpent-avx2");
 pub(crate) const ECB: Kernel = with_avx2::<Ecb>(Algorithm::SerpentEcb, "ecb-serpent-avx2");
 
 const fn with_avx512<M: Mode>(algorithm: Algorithm, driver: &'static str) -> Kernel {

@@ -10,6 +10,7 @@
 mod common;
 
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -200,7 +201,7 @@ impl Drop for Changing {
     }
 }
 
-extern "C" fn change(_: libc::c_int) {
+extern "C" fn change(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     let instruction = INSTRUCTION.get().wrapping_add(1);
     INSTRUCTION.set(instruction);
     let (start, words) = SOURCE.get();

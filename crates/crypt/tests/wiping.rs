@@ -172,7 +172,7 @@ fn masked_state(masked: &[u8; 16], state: &mut [u8; 16]) {
     let mut product = 0;
     for bit in (0..128).rev() {
         product ^= power * (block >> bit & 1);
-        power = (power >> 1) ^ (0xe1 << 120) * (power & 1);
+        power = (power >> 1) ^ ((0xe1 << 120) * (power & 1));
     }
     *state = product.to_be_bytes().map(|byte| byte ^ MASK);
 }

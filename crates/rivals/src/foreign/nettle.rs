@@ -206,6 +206,22 @@ impl Sector for AnyXts {
     }
 }
 
+/// Camellia in XTS, or Serpent.
+fn any_xts(nettle: Functions, cipher: Cipher) -> AnyXts {
+    let (encrypt, decrypt): (HalfCipher, HalfCipher) = match cipher {
+        Cipher::Camellia256Xts => (
+            (nettle.camellia256_set_encrypt_key, nettle.camellia256_crypt),
+            (nettle.camellia256_set_decrypt_key, nettle.camellia256_crypt),
+        ),
+        _ => (
+            (nettle.serpent256_set_key, nettle.serpent_encrypt),
+            (nettle.serpent256_set_key, nettle.serpent_decrypt),
+        ),
+    };
+    // SAFETY: all four are of one cipher.
+    unsafe { AnyXts::new(nettle, encrypt, decrypt, cipher.key()) }
+}
+
 fn set_up(work: Work) -> SetUp {
     let Ok(nettle) = Functions::ready() else {
         return Ok(None);
@@ -265,20 +281,10 @@ fn set_up(work: Work) -> SetUp {
                 Mode::Ecb(nettle.aes128_decrypt),
             ),
         ),
-        Cipher::Serpent256Xts => {
-            let encrypt: HalfCipher = (nettle.serpent256_set_key, nettle.serpent_encrypt);
-            let decrypt: HalfCipher = (nettle.serpent256_set_key, nettle.serpent_decrypt);
-            // SAFETY: all of Serpent.
-            let key = unsafe { AnyXts::new(nettle, encrypt, decrypt, work.cipher.key()) };
-            return serial::set_up(work, key, |_| Err(Fault::of("ESSIV")));
-        }
-        Cipher::Camellia256Xts => {
-            let crypt = nettle.camellia256_crypt;
-            let encrypt: HalfCipher = (nettle.camellia256_set_encrypt_key, crypt);
-            let decrypt: HalfCipher = (nettle.camellia256_set_decrypt_key, crypt);
-            // SAFETY: all of Camellia.
-            let key = unsafe { AnyXts::new(nettle, encrypt, decrypt, work.cipher.key()) };
-            return serial::set_up(work, key, |_| Err(Fault::of("ESSIV")));
+        Cipher::Serpent256Xts | Cipher::Camellia256Xts => {
+            return serial::set_up(work, any_xts(nettle, work.cipher), |_| {
+                Err(Fault::of("ESSIV"))
+            });
         }
         Cipher::Aes128Cbc | Cipher::Adiantum12 | Cipher::Aes128Gcm | Cipher::Aes256Gcm => {
             return Ok(None);

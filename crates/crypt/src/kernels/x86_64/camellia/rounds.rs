@@ -202,7 +202,7 @@ fn add<W: Width>(width: W, half: &mut Half<W>, key: &Subkey) {
     }
 }
 
-/// The function FL.
+/// The function FL, in the left half.
 #[inline(always)]
 fn mix<W: Width>(width: W, half: &mut Half<W>, key: &Subkey) {
     rotated_product(width, half, key);

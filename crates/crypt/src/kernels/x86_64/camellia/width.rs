@@ -53,7 +53,7 @@ pub(super) unsafe trait Width: Copy + Send + Sync + 'static {
     /// Exchanges the bytes of each lane as [`substitute`](Self::substitute) does when it is `FIRST`.
     fn moved(self, a: Self::Register) -> Self::Register;
 
-    /// Undoes [`moved`](Self::moved).
+    /// Moves bytes back after [`moved`](Self::moved).
     fn moved_back(self, a: Self::Register) -> Self::Register;
 
     /// S-box `BOX`, counted from 0. Bytes are [`moved`](Self::moved) too when it is `FIRST`, otherwise moved back.
@@ -163,7 +163,7 @@ const SHIFT_ROWS_BACK: [u8; 16] = {
     from
 };
 
-/// Maps by tables of half-bytes, for [`boxes_by_aes`].
+/// Maps by tables of half-bytes, for `boxes_by_aes`.
 macro_rules! maps_by_tables {
     ($width:ident: $register:ty; $look_up:ident $repeat:ident $right:ident) => {
         impl $width {

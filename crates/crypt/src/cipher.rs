@@ -40,6 +40,9 @@ pub struct SectorCipher {
     geometry: Geometry,
 }
 
+/// More of the stack than any set-up of a key takes, in bytes: some build the expanded key there.
+const SET_UP_STACK_BYTES: usize = 32 << 10;
+
 impl SectorCipher {
     /// Sets up `key`, the whole volume key, with the implementation that the specification names,
     /// or else the best that can be used here. The caller keeps `key`, and wipes it.
@@ -82,7 +85,7 @@ impl SectorCipher {
         }
         let expand = |implementation: &Implementation, key: &[u8]| {
             let kernel = implementation.set_up(key);
-            wipe::stack();
+            wipe::below::<SET_UP_STACK_BYTES>();
             kernel.ok_or_else(|| CipherError::NoDriver { spec: spec.clone() })
         };
         let kernel = expand(implementation, key)?;

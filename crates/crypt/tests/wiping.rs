@@ -331,6 +331,16 @@ fn pieces(masked: &[u8], spec: &str) -> Vec<[u8; 16]> {
     if spec.starts_with("camellia") {
         pieces.push(std::array::from_fn(|at| masked[at / 4]));
     }
+    if spec.contains("adiantum") {
+        let mut derived = [0; 80];
+        masked_adiantum_keys(masked, spec.starts_with("xchacha12"), &mut derived);
+        clear_stack();
+        // Not the points of Poly1305, of which some bits are cleared.
+        pieces.extend(&derived.as_chunks().0[..2]);
+        pieces.extend(&derived.as_chunks().0[4..]);
+        let words = masked.as_chunks::<4>().0.iter();
+        pieces.extend(words.map(|word| std::array::from_fn(|at| word[at % 4])));
+    }
     pieces
 }
 
@@ -364,6 +374,20 @@ fn masked_serpent_key(masked: &[u8], round_key: &mut [u8; 16]) {
     }
     for (bytes, word) in round_key.as_chunks_mut().0.iter_mut().zip(outputs) {
         *bytes = word.to_le_bytes().map(|byte| byte ^ MASK);
+    }
+}
+
+/// The first keys that Adiantum takes from a key stream: of AES, two points, and the start of that of NH.
+#[inline(never)]
+fn masked_adiantum_keys(masked: &[u8], has_12_rounds: bool, derived: &mut [u8; 80]) {
+    use chacha20::cipher::{KeyIvInit, StreamCipher};
+    let key = unmasked(masked);
+    let key = Array::try_from(key.expose()).unwrap();
+    let nonce = Array::from_fn(|at| u8::from(at == 0));
+    *derived = [MASK; 80];
+    match has_12_rounds {
+        true => chacha20::XChaCha12::new(&key, &nonce).apply_keystream(derived),
+        false => chacha20::XChaCha20::new(&key, &nonce).apply_keystream(derived),
     }
 }
 

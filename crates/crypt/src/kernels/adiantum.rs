@@ -57,7 +57,7 @@ pub(super) trait Primitives: Sized + Send + Sync + 'static {
     /// Hash of the bulk of a data unit, which is whole blocks.
     fn hash_bulk(&self, bulk: &[u8]) -> u128;
 
-    /// XORs the key streams of `nonces`, which a 1 and zeros make longer, to the bulk of data units of `unit` bytes. There
+    /// XORs the key streams of `nonces`, each extended by a 1 and seven bytes of 0, to the bulk of data units of `unit` bytes. There
     /// is a nonce for each.
     fn xor_streams(&self, nonces: &[Block], unit: usize, data: &mut [u8]);
 
@@ -65,10 +65,10 @@ pub(super) trait Primitives: Sized + Send + Sync + 'static {
     fn wipe_stack();
 }
 
-/// Most data units that are processed together.
+/// Maximum number of data units that are processed together.
 pub(super) const UNITS_MAX: usize = 16;
 
-/// Most bytes that are processed together: they stay in the first-level cache between the passes.
+/// Maximum number of bytes that are processed together: they stay in the first-level cache between the passes.
 const BATCH: usize = 4 * UNIT_MAX;
 
 /// Keys of the hash.
@@ -80,7 +80,7 @@ pub(super) struct HashKeys<'a> {
     pub(super) nh: &'a NhKey,
 }
 
-/// Most bytes that NH hashes at once.
+/// Maximum number of bytes that NH hashes at once.
 pub(super) const NH_MESSAGE: usize = 1024;
 
 /// Words of a key of NH: as many as a message has, and three times four more for its passes, whose keys are four words
@@ -112,6 +112,7 @@ impl<P: Primitives> SectorKernel for Adiantum<P> {
 /// Runs in a stack frame of its own, which the caller wipes.
 #[inline(never)]
 fn transform<P: Primitives, const ENCRYPT: bool>(keys: &Keys<P>, mut ivs: Ivs<'_>, run: Run<'_>) {
+    const { assert!(P::UNITS <= UNITS_MAX) };
     let unit = run.unit();
     piecewise(run, P::UNITS.min(BATCH / unit), |data| {
         keys.transform::<ENCRYPT>(|| ivs.next_wide(), unit, data);
@@ -151,6 +152,10 @@ impl<P: Primitives> Keys<P> {
         unit: usize,
         data: &mut [u8],
     ) {
+        assert!(
+            unit >= 16 && unit.is_multiple_of(16),
+            "a data unit of {unit} bytes"
+        );
         let (mut headers, mut lasts) = ([0; UNITS_MAX], [[0; 16]; UNITS_MAX]);
         let units = data.len() / unit;
         let (headers, lasts) = (&mut headers[..units], &mut lasts[..units]);

@@ -32,6 +32,7 @@ mod opaque;
 mod prefetch;
 pub(crate) mod probe;
 mod serpent;
+mod transposed;
 mod vaes2;
 mod vaes512;
 mod wide;

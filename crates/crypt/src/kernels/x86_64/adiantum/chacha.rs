@@ -25,13 +25,17 @@ pub(super) fn xor_streams<L: Lanes>(
 ) {
     let bulk = unit - size_of::<Block>();
     let blocks = bulk.div_ceil(BLOCK);
+    if blocks == 0 {
+        return;
+    }
+    assert!(nonces.len() <= L::LANES, "{} data units", nonces.len());
     let keys = keys::<L>(width, rounds, key, nonces);
     let [zero, one] = [0, 1].map(|word| L::all(width, word));
     // Both are small.
-    let [all, lanes] =
-        [blocks, L::LANES].map(|number| L::all(width, number.try_into().unwrap_or(0)));
+    let [all, lanes] = [blocks, L::LANES]
+        .map(|number| L::all(width, number.try_into().unwrap_or(i32::MAX.cast_unsigned())));
     let mut bulks = Bulks::new(data, bulk);
-    // For each lane its block and the data unit of that.
+    // Number of the block of each lane, and of its data unit.
     let (mut block, mut unit) = (L::load(width, &NUMBERS), zero);
     for _ in (0..nonces.len() * blocks).step_by(L::LANES) {
         while L::carry(&mut block, &mut unit, all) {}

@@ -4,6 +4,7 @@ use core::arch::asm;
 use core::arch::x86_64::*;
 
 use super::super::cpu::{Avx2, Avx2Avx512, Proof};
+use super::super::transposed::{in_halves, in_quarters};
 use super::bulks::Bulks;
 use crate::kernels::adiantum::UNITS_MAX;
 
@@ -72,6 +73,7 @@ impl Lanes for Eight {
 
     #[inline(always)]
     fn rotate<const LEFT: i32, const RIGHT: i32>(self) -> Self {
+        const { assert!(LEFT + RIGHT == 32) };
         // SAFETY: as above.
         Self(unsafe {
             match LEFT {
@@ -106,7 +108,7 @@ impl Lanes for Eight {
     #[inline(always)]
     fn xor_blocks(words: [Self; 16], bulks: &mut Bulks<'_>) {
         // SAFETY: as above.
-        unsafe { xor_eight_blocks(words.map(|word| word.0), bulks) }
+        unsafe { xor_eight_blocks(words, bulks) }
     }
 }
 
@@ -145,8 +147,8 @@ fn by_bytes(register: __m256i, bytes: &'static Bytes) -> __m256i {
 /// [`Lanes::xor_blocks`] of eight blocks.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn xor_eight_blocks(words: [__m256i; 16], bulks: &mut Bulks<'_>) {
-    let [first, second] = halves_of_blocks(words);
+fn xor_eight_blocks(words: [Eight; 16], bulks: &mut Bulks<'_>) {
+    let [first, second] = halves_of_blocks(words.map(|word| word.0));
     if let Some(blocks) = bulks.next_blocks::<8>() {
         for (block, halves) in blocks.iter_mut().zip(first.into_iter().zip(second)) {
             let (one, other) = block.split_at_mut(32);
@@ -171,7 +173,7 @@ fn xor_eight_blocks(words: [__m256i; 16], bulks: &mut Bulks<'_>) {
 fn halves_of_blocks(words: [__m256i; 16]) -> [[__m256i; 8]; 2] {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = words;
     let half = |one: [__m256i; 4], other: [__m256i; 4]| {
-        let (one, other) = (transposed_of_eight(one), transposed_of_eight(other));
+        let (one, other) = (in_halves(one), in_halves(other));
         [
             _mm256_permute2x128_si256::<0x20>(one[0], other[0]),
             _mm256_permute2x128_si256::<0x20>(one[1], other[1]),
@@ -186,20 +188,6 @@ fn halves_of_blocks(words: [__m256i; 16]) -> [[__m256i; 8]; 2] {
     [
         half([a, b, c, d], [e, f, g, h]),
         half([i, j, k, l], [m, n, o, p]),
-    ]
-}
-
-/// Exchanges rows and columns of four words by four in each half of the registers.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn transposed_of_eight([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
-    let low = [_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d)];
-    let high = [_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d)];
-    [
-        _mm256_unpacklo_epi64(low[0], low[1]),
-        _mm256_unpackhi_epi64(low[0], low[1]),
-        _mm256_unpacklo_epi64(high[0], high[1]),
-        _mm256_unpackhi_epi64(high[0], high[1]),
     ]
 }
 
@@ -254,6 +242,7 @@ impl Lanes for Sixteen {
 
     #[inline(always)]
     fn rotate<const LEFT: i32, const RIGHT: i32>(self) -> Self {
+        const { assert!(LEFT + RIGHT == 32) };
         // SAFETY: as above.
         Self(unsafe { _mm512_rol_epi32::<LEFT>(self.0) })
     }
@@ -278,15 +267,15 @@ impl Lanes for Sixteen {
     #[inline(always)]
     fn xor_blocks(words: [Self; 16], bulks: &mut Bulks<'_>) {
         // SAFETY: as above.
-        unsafe { xor_sixteen_blocks(words.map(|word| word.0), bulks) }
+        unsafe { xor_sixteen_blocks(words, bulks) }
     }
 }
 
 /// [`Lanes::xor_blocks`] of sixteen blocks.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn xor_sixteen_blocks(words: [__m512i; 16], bulks: &mut Bulks<'_>) {
-    let streams = blocks(words);
+fn xor_sixteen_blocks(words: [Sixteen; 16], bulks: &mut Bulks<'_>) {
+    let streams = blocks(words.map(|word| word.0));
     if let Some(blocks) = bulks.next_blocks::<16>() {
         for (block, stream) in blocks.iter_mut().zip(streams) {
             xor_block(block, stream);
@@ -307,10 +296,10 @@ fn xor_sixteen_blocks(words: [__m512i; 16], bulks: &mut Bulks<'_>) {
 fn blocks(words: [__m512i; 16]) -> [__m512i; 16] {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = words;
     // In each, a quarter of the blocks 0, 4, 8 and 12, 1, 5, 9 and 13, and so on.
-    let [a, b, c, d] = transposed_of_sixteen([a, b, c, d]);
-    let [e, f, g, h] = transposed_of_sixteen([e, f, g, h]);
-    let [i, j, k, l] = transposed_of_sixteen([i, j, k, l]);
-    let [m, n, o, p] = transposed_of_sixteen([m, n, o, p]);
+    let [a, b, c, d] = in_quarters([a, b, c, d]);
+    let [e, f, g, h] = in_quarters([e, f, g, h]);
+    let [i, j, k, l] = in_quarters([i, j, k, l]);
+    let [m, n, o, p] = in_quarters([m, n, o, p]);
     let [a, b, c, d] = [
         quarters([a, e, i, m]),
         quarters([b, f, j, n]),
@@ -320,20 +309,6 @@ fn blocks(words: [__m512i; 16]) -> [__m512i; 16] {
     [
         a[0], b[0], c[0], d[0], a[1], b[1], c[1], d[1], a[2], b[2], c[2], d[2], a[3], b[3], c[3],
         d[3],
-    ]
-}
-
-/// Exchanges rows and columns of four words by four in each quarter of the registers.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn transposed_of_sixteen([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
-    let low = [_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d)];
-    let high = [_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d)];
-    [
-        _mm512_unpacklo_epi64(low[0], low[1]),
-        _mm512_unpackhi_epi64(low[0], low[1]),
-        _mm512_unpacklo_epi64(high[0], high[1]),
-        _mm512_unpackhi_epi64(high[0], high[1]),
     ]
 }
 

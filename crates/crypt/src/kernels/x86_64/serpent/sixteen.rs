@@ -4,6 +4,7 @@ use core::arch::x86_64::*;
 
 use super::super::batch::{Batch, Cipher, Zeros, blocks_of, blocks_of_mut};
 use super::super::cpu::{Avx2, Avx2Avx512, Proof};
+use super::super::transposed::{in_halves, in_quarters};
 use super::rounds::{self, Schedule, Schedules};
 use super::words::{Eight, Sixteen, State};
 use crate::kernels::cursor::Cursor;
@@ -192,14 +193,14 @@ unsafe fn rounds_of_sixteen<const ENCRYPT: bool>(
     let (before, after) = (before.as_ptr().cast(), after.as_ptr().cast());
     let registers =
         [0, 1, 2, 3].map(|index| _mm512_xor_si512(four(at.source, index), four(before, index)));
-    let mut sets = [transposed_of_sixteen(registers).map(|words| Sixteen::new(width, words))];
+    let mut sets = [in_quarters(registers).map(|words| Sixteen::new(width, words))];
     if ENCRYPT {
         rounds::encrypt(keys, &mut sets, |word| Sixteen::all(width, word));
     } else {
         rounds::decrypt(keys, &mut sets, |word| Sixteen::all(width, word));
     }
     let [set] = sets;
-    let registers = transposed_of_sixteen(set.map(Sixteen::register));
+    let registers = in_quarters(set.map(Sixteen::register));
     for (index, register) in registers.into_iter().enumerate() {
         let blocks = _mm512_xor_si512(register, four(after, index));
         // SAFETY: as for the loads.
@@ -207,25 +208,10 @@ unsafe fn rounds_of_sixteen<const ENCRYPT: bool>(
     }
 }
 
-/// Makes words of blocks, or blocks of words: exchanges rows and columns of four words by four in each quarter of the
-/// registers.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn transposed_of_sixteen([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
-    let low = [_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d)];
-    let high = [_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d)];
-    [
-        _mm512_unpacklo_epi64(low[0], low[1]),
-        _mm512_unpackhi_epi64(low[0], low[1]),
-        _mm512_unpacklo_epi64(high[0], high[1]),
-        _mm512_unpackhi_epi64(high[0], high[1]),
-    ]
-}
-
 #[inline]
 #[target_feature(enable = "avx2")]
 fn words_of(width: Avx2, [a, b, c, d, e, f, g, h]: Sixteens) -> [State<Eight>; 2] {
-    let ([a, b, c, d], [e, f, g, h]) = (transposed([a, b, c, d]), transposed([e, f, g, h]));
+    let ([a, b, c, d], [e, f, g, h]) = (in_halves([a, b, c, d]), in_halves([e, f, g, h]));
     let new = |words| Eight::new(width, words);
     [
         [new(a), new(b), new(c), new(d)],
@@ -238,25 +224,10 @@ fn words_of(width: Avx2, [a, b, c, d, e, f, g, h]: Sixteens) -> [State<Eight>; 2
 #[target_feature(enable = "avx2")]
 fn registers_of([one, other]: [State<Eight>; 2]) -> Sixteens {
     let registers = |[a, b, c, d]: State<Eight>| {
-        transposed([a.register(), b.register(), c.register(), d.register()])
+        in_halves([a.register(), b.register(), c.register(), d.register()])
     };
     let ([a, b, c, d], [e, f, g, h]) = (registers(one), registers(other));
     [a, b, c, d, e, f, g, h]
-}
-
-/// Makes words of blocks, or blocks of words: exchanges rows and columns of four words by four in each half of the
-/// registers.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn transposed([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
-    let low = [_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d)];
-    let high = [_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d)];
-    [
-        _mm256_unpacklo_epi64(low[0], low[1]),
-        _mm256_unpackhi_epi64(low[0], low[1]),
-        _mm256_unpacklo_epi64(high[0], high[1]),
-        _mm256_unpackhi_epi64(high[0], high[1]),
-    ]
 }
 
 fn words(block: u128) -> State<u32> {

@@ -133,7 +133,7 @@ struct Keyed<W: WideGcm, const ROUNDS: usize> {
     keys: Box<Keys<W>>,
 }
 
-/// More of the stack than a message takes, in bytes. Where there are 16 registers, the state of GHASH is kept there, from
+/// More of the stack than a message takes in a release build, in bytes. Where there are 16 registers, the state of GHASH is kept there, from
 /// which its key follows if the additional data are known; 32 hold it.
 const FRAME_BYTES: usize = 1 << 10;
 
@@ -163,7 +163,9 @@ impl<W: WideGcm, const ROUNDS: usize> Keyed<W, ROUNDS> {
             len,
             _message: PhantomData,
         });
-        if !W::HAS_AVX512 {
+        if cfg!(debug_assertions) {
+            wipe::stack();
+        } else if !W::HAS_AVX512 {
             wipe::below::<FRAME_BYTES>();
         }
         tag

@@ -23,7 +23,6 @@ pub(crate) const LRW_VAES2: Kernel = kernel::<Vaes2, 8>("lrw-aes-vaes2");
 pub(crate) const LRW_VAES512: Kernel = kernel::<Vaes512, 16>("lrw-aes-vaes512");
 
 const fn kernel<W: Aes, const PAIRS: usize>(driver: &'static str) -> Kernel {
-    const { assert!(2 * PAIRS == WIDTH * W::LANES) };
     Kernel {
         algorithm: Algorithm::AesLrw,
         driver,
@@ -53,7 +52,8 @@ struct Keys<W: Aes> {
     rounds: usize,
 }
 
-impl<W: Aes, const PAIRS: usize> Cipher<PAIRS> for Batches<W> {
+// SAFETY: the tokens of which kernels are made have AVX, and all but 128-bit registers AVX2; the number of blocks is asserted.
+unsafe impl<W: Aes, const PAIRS: usize> Cipher<PAIRS> for Batches<W> {
     type Keys = Keys<W>;
     const NO_KEYS: Keys<W> = Keys {
         schedules: Schedules::EMPTY,
@@ -79,6 +79,7 @@ impl<W: Aes, const PAIRS: usize> Cipher<PAIRS> for Batches<W> {
         before: &Batch<PAIRS>,
         after: &Batch<PAIRS>,
     ) {
+        const { assert!(2 * PAIRS == WIDTH * W::LANES) };
         let schedule = keys.schedules.of::<ENCRYPT>();
         let (before, after) = (before.as_ptr().cast(), after.as_ptr().cast());
         match keys.rounds {

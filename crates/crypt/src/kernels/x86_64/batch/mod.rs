@@ -23,8 +23,11 @@ use crate::kernels::cursor::Cursor;
 /// Blocks that are transformed together, two in each of `PAIRS` registers, in the order of memory.
 pub(super) type Batch<const PAIRS: usize> = [__m256i; PAIRS];
 
-/// A block cipher on batches: a proof token, with what can be done where it can be had. Every such CPU has AVX.
-pub(super) trait Cipher<const PAIRS: usize>: Proof {
+/// A block cipher on batches: a proof token, with what can be done where it can be had.
+///
+/// # Safety
+/// A value can only be had where the CPU has AVX. The methods access no more than a batch.
+pub(super) unsafe trait Cipher<const PAIRS: usize>: Proof {
     /// Round keys of both directions.
     type Keys: Send + Sync + 'static;
     const NO_KEYS: Self::Keys;
@@ -60,9 +63,6 @@ pub(super) trait Cipher<const PAIRS: usize>: Proof {
         let _ = (keys, input, masks, blocks);
         unreachable!("{count} blocks are more than a few");
     }
-
-    /// Removes what the rounds may have left on the stack below the caller's frame.
-    fn wipe_stack(self) {}
 }
 
 /// Source of what is added to blocks before and after the cipher.

@@ -9,6 +9,7 @@ use super::{Batch, Cipher, Masks, Nothing, Zeros, blocks_of, blocks_of_mut, in_p
 use crate::kernels::cursor::{Cursor, RawRun};
 use crate::kernels::iv::{Block, Ivs, SectorKernel};
 use crate::kernels::run::Run;
+use crate::wipe;
 
 /// A mode of operation.
 pub(in super::super) trait Mode: 'static {
@@ -54,7 +55,6 @@ pub(in super::super) fn set_up<C: Cipher<PAIRS>, const PAIRS: usize, M: Mode>(
     }
     let mut keys = Locked::new(M::no_keys::<C, PAIRS>);
     M::expand::<C, PAIRS>(cipher, key, &mut keys);
-    cipher.wipe_stack();
     Some(Box::new(Keyed::<C, PAIRS, M> { cipher, keys }))
 }
 
@@ -87,12 +87,24 @@ impl<C: Cipher<PAIRS>, const PAIRS: usize, M: Mode> Keyed<C, PAIRS, M> {
         ) {
             // SAFETY: the caller promises the run.
             unsafe { M::transform::<C, PAIRS, ENCRYPT>(cipher, keys, ivs, run) }
-            cipher.wipe_stack();
         }
         let run = RawRun::from(run);
         // SAFETY: the token shows that the CPU has AVX, as every cipher's does. The pointers are of memory that `run`
         // was made of, and that is borrowed for longer than this call takes.
         unsafe { transform::<C, PAIRS, M, ENCRYPT>(self.cipher, &self.keys, ivs, &run) }
+        wipe_frames::<PAIRS>();
+    }
+}
+
+/// Removes what a mode and its cipher kept on the stack: batches, some of which stay in place, and registers of which there
+/// are not enough.
+fn wipe_frames<const PAIRS: usize>() {
+    if cfg!(debug_assertions) {
+        wipe::stack();
+    } else if PAIRS > 16 {
+        wipe::below::<{ 8 << 10 }>();
+    } else {
+        wipe::below::<{ 4 << 10 }>();
     }
 }
 
@@ -139,12 +151,15 @@ impl<'i, 'a, const PAIRS: usize> UnitIvs<'i, 'a, PAIRS> {
 
     #[inline(never)]
     fn refill(&mut self) -> Option<()> {
+        if self.unmade == 0 {
+            return None;
+        }
         self.made = self.unmade.min(2 * PAIRS);
         self.unmade -= self.made;
         self.next = 0;
         self.ivs
             .fill(&mut bytes_of_mut(&mut self.batch)[..self.made]);
-        (self.made > 0).then_some(())
+        Some(())
     }
 }
 
@@ -353,7 +368,7 @@ impl<const PAIRS: usize> Masks<PAIRS> for Counters<'_, '_, PAIRS> {
         self.chain.advance();
         self.make();
         for (index, register) in self.data.iter_mut().enumerate() {
-            // SAFETY: the caller promises a batch; it is only called where there is AVX2.
+            // SAFETY: the caller promises a batch; it is only called where there is AVX.
             *register = unsafe { _mm256_loadu_si256(source.add(32 * index).cast()) };
         }
     }
@@ -474,7 +489,7 @@ impl<const PAIRS: usize> Masks<PAIRS> for Preceding<'_, '_, PAIRS> {
         };
         // In whole registers, since that is how they will be loaded.
         for (index, register) in self.blocks.iter_mut().enumerate().skip(1) {
-            // SAFETY: as above; it is only called where there is AVX2.
+            // SAFETY: as above; it is only called where there is AVX.
             *register = unsafe { _mm256_loadu_si256(source.add(32 * index - 16).cast()) };
         }
         let mut first = [self.last, load(0)];

@@ -146,13 +146,12 @@ pub(super) const MAPS: [Maps; 4] = [
     },
 ];
 
-/// The constants of [`MAPS`], which GFNI's instructions have as an operand of their own.
+/// The constants of [`MAPS`], which GFNI's instructions have as an operand of their own. Box 4 has that of box 1.
 pub(super) const BEFORE_CONSTANT: i32 = BEFORE.constant as i32;
-pub(super) const AFTER_CONSTANTS: [i32; 4] = [
+pub(super) const AFTER_CONSTANTS: [i32; 3] = [
     MAPS[0].after.constant as i32,
     MAPS[1].after.constant as i32,
     MAPS[2].after.constant as i32,
-    MAPS[3].after.constant as i32,
 ];
 
 /// Around the S-box of AES, an inversion with an affine map after it.

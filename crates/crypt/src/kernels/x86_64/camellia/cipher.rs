@@ -4,15 +4,11 @@ use super::super::batch::{Batch, Cipher};
 use super::super::cpu::{AesAvx, Gfni2, Gfni512, Proof, Vaes2};
 use super::keys::{Schedule, Schedules};
 use super::rounds;
-use super::width::{AesOne, AesTwo, GfniFour, GfniOne, GfniTwo};
+use super::width::{AesOne, AesTwo, GfniFour, GfniOne, GfniTwo, Width};
 use crate::kernels::cursor::Cursor;
-use crate::wipe;
 
 /// Blocks in registers of 128 bits.
 const NARROW: usize = 16;
-
-/// More bytes of the stack than the rounds use in a release build.
-const SPILLED: usize = 2048;
 
 /// Camellia on CPUs of a kind.
 #[derive(Clone, Copy)]
@@ -28,6 +24,9 @@ impl<P: Proof> Proof for Camellia<P> {
 
 /// CPUs of a kind: their widest registers, and those of 128 bits, for a few blocks.
 pub(super) trait Cpu: Proof {
+    /// Number of blocks in the widest registers.
+    const BLOCKS: usize;
+
     /// Transforms as many blocks as registers hold, with those at `masks` added before the cipher and after it.
     ///
     /// # Safety
@@ -39,7 +38,8 @@ pub(super) trait Cpu: Proof {
     fn f(self, number: u64) -> u64;
 }
 
-impl<const PAIRS: usize, P: Cpu> Cipher<PAIRS> for Camellia<P> {
+// SAFETY: every CPU of the table below has AVX; the numbers of blocks are asserted.
+unsafe impl<const PAIRS: usize, P: Cpu> Cipher<PAIRS> for Camellia<P> {
     type Keys = Schedules;
     const NO_KEYS: Schedules = Schedules::EMPTY;
     const FEW: usize = if 2 * PAIRS > NARROW { NARROW } else { 0 };
@@ -58,6 +58,7 @@ impl<const PAIRS: usize, P: Cpu> Cipher<PAIRS> for Camellia<P> {
         before: &Batch<PAIRS>,
         after: &Batch<PAIRS>,
     ) {
+        const { assert!(2 * PAIRS == P::BLOCKS) };
         let masks = [before, after].map(|batch| batch.as_ptr().cast());
         // SAFETY: the caller promises the blocks, and a batch of masks has as many.
         unsafe { self.0.transform::<true>(keys.of::<ENCRYPT>(), at, masks) }
@@ -72,6 +73,7 @@ impl<const PAIRS: usize, P: Cpu> Cipher<PAIRS> for Camellia<P> {
         blocks: &mut Batch<PAIRS>,
         _: usize,
     ) {
+        const { assert!(2 * PAIRS >= NARROW) };
         let destination = blocks.as_mut_ptr().cast::<u8>();
         let source = input.map_or(destination.cast_const(), |input| input.as_ptr().cast());
         let at = Cursor {
@@ -84,22 +86,14 @@ impl<const PAIRS: usize, P: Cpu> Cipher<PAIRS> for Camellia<P> {
             self.0.transform::<false>(keys.of::<ENCRYPT>(), at, masks);
         }
     }
-
-    /// The sixteen registers of data, and what F computes of them, do not fit into those of CPUs without AVX-512.
-    #[inline(always)]
-    fn wipe_stack(self) {
-        if cfg!(debug_assertions) {
-            wipe::stack();
-        } else {
-            wipe::below::<SPILLED>();
-        }
-    }
 }
 
 /// A row for each kind of CPU: its token, its widest registers and those of 128 bits, and the features that both need.
 macro_rules! cpus {
     ($($token:ident: $wide:ident, $wide_features:literal; $narrow:ident, $narrow_features:literal;)*) => {$(
         impl Cpu for $token {
+            const BLOCKS: usize = NARROW * <$wide as Width>::LANES;
+
             /// # Safety
             /// As the trait says.
             #[inline(always)]

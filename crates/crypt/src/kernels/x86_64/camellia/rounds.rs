@@ -174,13 +174,12 @@ fn add_mixed<W: Width>(width: W, mut bytes: Half<W>, to: &mut Half<W>) {
 #[inline(always)]
 fn add_mixed_by_threes<W: Width>(width: W, bytes: Half<W>, to: &mut Half<W>) {
     let [a, b, c, d, e, f, g, h] = bytes;
-    let xor3 = |one, other, third| width.xor(width.xor(one, other), third);
     let (ef, gh) = (width.xor(e, f), width.xor(g, h));
     let sums = [
-        xor3(a, f, gh),
-        xor3(b, e, gh),
-        xor3(c, h, ef),
-        xor3(d, g, ef),
+        xor3(width, a, f, gh),
+        xor3(width, b, e, gh),
+        xor3(width, c, h, ef),
+        xor3(width, d, g, ef),
     ];
     let pairs = [
         width.xor(c, d),
@@ -190,9 +189,19 @@ fn add_mixed_by_threes<W: Width>(width: W, bytes: Half<W>, to: &mut Half<W>) {
     ];
     let singles = [b, c, d, a];
     for index in 0..4 {
-        to[index] = xor3(to[index], sums[index], pairs[index]);
-        to[4 + index] = xor3(to[4 + index], sums[index], singles[index]);
+        to[index] = xor3(width, to[index], sums[index], pairs[index]);
+        to[4 + index] = xor3(width, to[4 + index], sums[index], singles[index]);
     }
+}
+
+#[inline(always)]
+fn xor3<W: Width>(
+    width: W,
+    one: W::Register,
+    other: W::Register,
+    third: W::Register,
+) -> W::Register {
+    width.xor(width.xor(one, other), third)
 }
 
 #[inline(always)]

@@ -237,16 +237,15 @@ macro_rules! boxes_by_gfni {
 
         #[inline(always)]
         fn substitute<const BOX: usize, const FIRST: bool>(self, a: $register) -> $register {
-            const AFTER: [i32; 4] = AFTER_CONSTANTS;
             // SAFETY: `self` shows that the CPU has GFNI.
             unsafe {
                 let before = $set(const { MAPS[BOX].before.matrix() });
                 let after = $set(const { MAPS[BOX].after.matrix() });
                 let a = $map::<BEFORE_CONSTANT>(a, before);
                 match BOX {
-                    1 => $invert_and_map::<{ AFTER[1] }>(a, after),
-                    2 => $invert_and_map::<{ AFTER[2] }>(a, after),
-                    _ => $invert_and_map::<{ AFTER[0] }>(a, after),
+                    1 => $invert_and_map::<{ AFTER_CONSTANTS[1] }>(a, after),
+                    2 => $invert_and_map::<{ AFTER_CONSTANTS[2] }>(a, after),
+                    _ => $invert_and_map::<{ AFTER_CONSTANTS[0] }>(a, after),
                 }
             }
         }

@@ -15,7 +15,7 @@ const PAIRS: usize = 8;
 
 type Sixteens = Batch<PAIRS>;
 
-/// Of as few blocks each takes less time by itself than all of them take as a batch.
+/// Largest number of blocks that take less time one after the other than as a batch.
 const FEW: usize = 3;
 
 /// Serpent on registers of a width.
@@ -45,7 +45,8 @@ pub(super) trait Width: Proof {
     );
 }
 
-impl<W: Width> Cipher<PAIRS> for Serpent<W> {
+// SAFETY: every width has AVX2; rounds and `few` access sixteen blocks.
+unsafe impl<W: Width> Cipher<PAIRS> for Serpent<W> {
     type Keys = Schedules;
     const NO_KEYS: Schedules = Schedules::EMPTY;
     const FEW: usize = FEW;

@@ -19,7 +19,7 @@ pub(crate) enum Restriction {
     None,
     /// Neither AVX-512 nor GFNI; VAES on 256 bits, as on Zen 3.
     Avx2,
-    /// Nor VAES.
+    /// AES-NI alone: neither AVX-512, GFNI nor VAES.
     Aesni,
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Load {
     block: &'static str,
     /// Value of fio's option `--iodepth`.
     depth: u32,
+    /// Number of connections, each of which has so many requests in flight.
+    connections: u32,
 }
 
 /// The six loads, those that only read first.
@@ -47,6 +49,20 @@ pub(super) const fn load(
         pattern,
         block,
         depth,
+        connections: 1,
+    }
+}
+
+/// Loads on two connections, with 32 requests in flight on both together.
+pub(super) const ON_TWO_CONNECTIONS: [Load; 2] = [
+    on_two_connections(load("randread4k_2x16", "randread", "4k", 16)),
+    on_two_connections(load("randwrite4k_2x16", "randwrite", "4k", 16)),
+];
+
+const fn on_two_connections(load: Load) -> Load {
+    Load {
+        connections: 2,
+        ..load
     }
 }
 
@@ -78,15 +94,23 @@ impl Load {
     }
 
     fn workload_of(&self, engine: &str) -> String {
-        format!(
-            "fio --ioengine={engine} --rw={} --bs={} --iodepth={}",
-            self.pattern, self.block, self.depth
-        )
+        let (pattern, block, depth) = (self.pattern, self.block, self.depth);
+        let mut text =
+            format!("fio --ioengine={engine} --rw={pattern} --bs={block} --iodepth={depth}");
+        if self.has_several_connections() {
+            text += &format!(" --numjobs={}", self.connections);
+        }
+        text
     }
 
     /// Returns whether the load's requests are long ones, of 1 MiB.
     pub(super) fn is_long(&self) -> bool {
         self.block == "1m"
+    }
+
+    /// Returns whether its requests are on several connections.
+    pub(super) fn has_several_connections(&self) -> bool {
+        self.connections > 1
     }
 
     /// Returns whether the load writes.
@@ -129,6 +153,8 @@ impl Load {
             format!("--rw={}", self.pattern),
             format!("--bs={}", self.block),
             format!("--iodepth={}", self.depth),
+            format!("--numjobs={}", self.connections),
+            "--group_reporting".to_owned(),
             format!("--size={size}"),
             format!("--runtime={}ms", time.as_millis()),
             "--time_based".to_owned(),

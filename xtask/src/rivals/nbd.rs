@@ -16,7 +16,7 @@ use super::contender::{
     CONTENDERS, Contender, DISK, NBDKIT_LUKS, NBDKIT_RAW, QEMU_LUKS, QEMU_RAW, SCRIM_LUKS,
     SCRIM_PLAIN, Software, Stage, Target,
 };
-use super::fio::{LOADS, Load};
+use super::fio::{LOADS, Load, ON_TWO_CONNECTIONS};
 use super::options::{Common, Ours, announce};
 use super::programs::{CRYPTSETUP, FIO, NBDCOPY, NBDKIT, QEMU_NBD, machine};
 use super::room::Room;
@@ -88,6 +88,9 @@ enum Figure {
 
 /// Minimum of a ratio; it depends on the load: one request at a time, many, or long ones.
 fn target(load: &Load, end: &str) -> Option<f64> {
+    if load.has_several_connections() {
+        return (end == "vs_disk").then_some(0.65);
+    }
     let (one, many, long) = match end {
         "vs_qemu_luks" => (Some(4.0), Some(4.0), Some(8.0)),
         "vs_nbdkit_luks" => (Some(1.0), Some(1.5), Some(1.5)),
@@ -123,8 +126,10 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
         Some(directory) => Room::on_disk(directory)?,
         None => Room::new()?,
     };
+    let on_disk = ON_TWO_CONNECTIONS.into_iter();
     let loads: Vec<Load> = LOADS
         .into_iter()
+        .chain(on_disk.filter(|_| args.disk.is_some()))
         .filter(|load| args.loads.is_empty() || args.loads.iter().any(|name| name == load.name))
         .collect();
     let contenders: Vec<Contender> = CONTENDERS
@@ -449,7 +454,9 @@ impl Pin {
 }
 
 fn load_names() -> clap::builder::PossibleValuesParser {
-    LOADS.map(|load| load.name).into()
+    let all = LOADS.iter().chain(&ON_TWO_CONNECTIONS);
+    let names: Vec<&str> = all.map(|load| load.name).collect();
+    names.into()
 }
 
 #[cfg(test)]

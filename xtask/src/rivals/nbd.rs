@@ -126,10 +126,12 @@ pub(super) fn run(args: &Args) -> Result<Report, Error> {
         Some(directory) => Room::on_disk(directory)?,
         None => Room::new()?,
     };
-    let on_disk = ON_TWO_CONNECTIONS.into_iter();
+    // Elsewhere than on a disk these say little, and are measured only where they are named.
+    let takes_two = args.disk.is_some() || !args.loads.is_empty();
+    let on_two = ON_TWO_CONNECTIONS.into_iter().filter(|_| takes_two);
     let loads: Vec<Load> = LOADS
         .into_iter()
-        .chain(on_disk.filter(|_| args.disk.is_some()))
+        .chain(on_two)
         .filter(|load| args.loads.is_empty() || args.loads.iter().any(|name| name == load.name))
         .collect();
     let contenders: Vec<Contender> = CONTENDERS

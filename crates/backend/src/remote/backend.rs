@@ -236,13 +236,17 @@ impl RemoteBackend {
         deadline: Instant,
     ) -> io::Result<()> {
         let cut = || pieces(offset, data.len() as u64, self.align, self.piece);
+        let durability = match self.is_durable_by_writes_alone() {
+            true => Durability::Durable,
+            false => durability,
+        };
         // One piece is made durable by its request; several by one flush, if there is such a thing.
-        let one_by_one = self.is_durable_by_writes_alone()
-            || self.offers(flag::SEND_FUA) && cut().nth(1).is_none();
-        let each = match one_by_one {
-            true if self.is_durable_by_writes_alone() => Durability::Durable,
-            true => durability,
-            false => Durability::Cached,
+        let one_by_one = self.offers(flag::SEND_FUA)
+            && (cut().nth(1).is_none() || !self.offers(flag::SEND_FLUSH));
+        let each = if one_by_one {
+            durability
+        } else {
+            Durability::Cached
         };
         let mut rest = data;
         for piece in cut() {
